@@ -1,4 +1,4 @@
-"""Record batches sent to a broker byte for byte, so that a test may send what no client makes."""
+"""Record batches sent to a broker byte for byte, so that a test can send what no client makes."""
 
 from __future__ import annotations
 

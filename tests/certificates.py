@@ -1,4 +1,4 @@
-"""A certificate authority made on the spot, and certificates of a server and a client."""
+"""A temporary certificate authority, with certificates for a server and a client."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SUBJECT_NAMES = "subjectAltName=IP:127.0.0.1,DNS:localhost\n"
 def certificates(folder: Path) -> None:
     """Write the files of an authority, a server and a client.
 
-    These are `ca.crt`; `server.crt`, `server.key`, and both with the authority in `server.pem`;
+    The files are `ca.crt`; `server.crt`, `server.key`, and both with the authority in `server.pem`;
     `client.crt` and `client.key`.
     """
     require(None if shutil.which("openssl") else "openssl is not installed")
@@ -32,7 +32,7 @@ def certificates(folder: Path) -> None:
 
 
 def of_brokers(folder: Path) -> dict[str, str]:
-    """Return settings of brokers that use the server's certificate, and reread it at a restart."""
+    """Return settings for brokers with the server's certificate, which a restart reads again."""
     return {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(folder / "server.pem"),
@@ -42,7 +42,7 @@ def of_brokers(folder: Path) -> dict[str, str]:
 
 
 def of_clients(folder: Path) -> dict[str, str]:
-    """Return settings of clients that use the client's certificate."""
+    """Return settings for clients with the client's certificate."""
     return {
         "security.protocol": "SSL",
         "ssl.ca.location": str(folder / "ca.crt"),

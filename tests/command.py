@@ -30,7 +30,7 @@ ADDRESS = re.compile(r"http://(\S+?)/ready")
 class Command:
     """A process of a serving command.
 
-    `name` is that of its log, `words` come after `inorder`, and `env` is added to this process's
+    `name` names its log, `words` come after `inorder`, and `env` is added to this process's
     environment.
     """
 
@@ -63,7 +63,7 @@ class Command:
     def await_true(self, true: Callable[[], T | None], what: str) -> T:
         """Return the first true result of `true`.
 
-        Raises AssertionError where the process ends before.
+        Raises AssertionError if the process ends first.
         """
         patience = Patience()
         while not (found := true()):
@@ -73,7 +73,7 @@ class Command:
         return found
 
     def await_said(self, pattern: str) -> re.Match[str]:
-        """Return the match of the pattern in the log, once there is one."""
+        """Wait until the log matches the pattern, and return the match."""
         return self.await_true(lambda: re.search(pattern, self.log), pattern)
 
     def ends_by(self, number: signal.Signals) -> None:

@@ -1,8 +1,8 @@
 """Fixtures for all tests: brokers and stores that are started once and always stopped.
 
 One real Kafka serves the whole run. The first worker that needs it starts it, under a lock in the
-run's temporary folder. The process that reports stops it, with whatever else tests have left
-running below that folder.
+run's temporary folder. The process that reports the results stops it, and everything else that
+tests have left running from that folder.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _outliving: list[KafkaBroker] = []
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("JAVA_TOOL_OPTIONS", SHORT_LIVED_JAVA)
-    # A shell that starts the tests in the background makes them and their children ignore it.
+    # A shell that runs the tests in the background makes them and their children ignore SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if (tier := get_tier()) is not None:
         if tier not in TIERS:
@@ -85,7 +85,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"seeds of this run: {day} (tests/seeds.py) repeats them")
 
 
-@pytest.hookimpl(trylast=True)  # after the tests that do not run have been removed
+@pytest.hookimpl(trylast=True)  # Deselected tests are gone by then.
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
     if workers > 1:
@@ -93,7 +93,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def kind_of(item: pytest.Item) -> str:
-    """Return the kind by which a test is dealt to the workers of a run."""
+    """Return the kind of a test, by which it is assigned to a worker of the run."""
     for kind in (SPARK, SLOW):
         if item.get_closest_marker(kind) is not None:
             return kind
@@ -102,10 +102,10 @@ def kind_of(item: pytest.Item) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """Exempt what collecting the tests has made from garbage collection.
+    """Exempt the objects made by test collection from garbage collection.
 
-    It stays to the end, and a full collection, which benchmarks run dozens of times, need not visit
-    it.
+    These objects live to the end, so a full collection, which benchmarks run dozens of times, need
+    not visit them.
     """
     gc.collect()
     gc.freeze()
@@ -117,7 +117,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         if factory is not None:
             sweep(factory.getbasetemp())
         for broker in _outliving:
-            broker.kill()  # It is gone already, so this only waits for its end.
+            broker.kill()  # The sweep has ended it; this only waits for its exit.
     else:
         for broker in _outliving:
             for node in broker.nodes:
@@ -136,7 +136,7 @@ def kafka(run_folder: Path) -> Iterator[SharedKafka]:
     """Yield one real broker, shared by all tests of the run."""
     require(infra.kafka.missing())
     broker = infra.kafka.new_broker(run_folder / "kafka")
-    if isinstance(broker, ContainerBroker):  # It cannot outlive the worker that started it.
+    if isinstance(broker, ContainerBroker):  # A container ends with its worker.
         with broker:
             yield SharedKafka(broker.bootstrap)
         return
@@ -151,7 +151,7 @@ def kafka(run_folder: Path) -> Iterator[SharedKafka]:
 
 @pytest.fixture
 def own_kafka(tmp_path: Path) -> Iterator[KafkaBroker | ContainerBroker]:
-    """Yield a real broker for this test alone, which it may kill, pause and restart."""
+    """Yield a real broker for this test alone, which can kill, pause and restart it."""
     require(infra.kafka.missing())
     with infra.kafka.new_broker(tmp_path / "kafka") as broker:
         yield broker
@@ -167,7 +167,7 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 
 @pytest.fixture
 def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
-    """Yield a durable Redis for this test alone, which it may kill and restart."""
+    """Yield a durable Redis for this test alone, which can kill and restart it."""
     require(infra.redis.missing())
     with RedisServer(tmp_path / "redis", durable=True) as server:
         yield server
@@ -175,7 +175,7 @@ def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
 
 @pytest.fixture(scope="session")
 def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    """Yield a PostgreSQL for the tests of this worker, each with a table of its own."""
+    """Yield a PostgreSQL for the tests of this worker, each with its own table."""
     require(infra.postgres.missing())
     with PostgresServer(tmp_path_factory.mktemp("postgres")) as server:
         yield server
@@ -183,7 +183,7 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgr
 
 @pytest.fixture
 def own_postgres(tmp_path: Path) -> Iterator[PostgresServer]:
-    """Yield a PostgreSQL for this test alone, which it may kill and restart."""
+    """Yield a PostgreSQL for this test alone, which can kill and restart it."""
     require(infra.postgres.missing())
     with PostgresServer(tmp_path / "postgres") as server:
         yield server
@@ -198,7 +198,7 @@ def embedded_broker() -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture
 def topic(embedded_broker: EmbeddedBroker, unique_name: UniqueName) -> str:
-    """Return a topic of this test on the embedded broker."""
+    """Make a topic for this test on the embedded broker, and return its name."""
     name = unique_name("raw")
     embedded_broker.make_topic(name)
     return name
@@ -206,7 +206,7 @@ def topic(embedded_broker: EmbeddedBroker, unique_name: UniqueName) -> str:
 
 @pytest.fixture
 def raw(embedded_broker: EmbeddedBroker, topic: str) -> Topic:
-    """Return the topic of this test, with what a reader of the contract finds there."""
+    """Return this test's topic, which can be read by the header contract."""
     return Topic(embedded_broker.bootstrap, topic)
 
 

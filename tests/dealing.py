@@ -26,7 +26,7 @@ def dealt(
     kind: Callable[[Test], str],
     module: Callable[[Test], str],
 ) -> list[Test]:
-    """Return the tests as a list of adjacent shares; `kind` returns one of the kinds above."""
+    """Return the tests as a list of adjacent shares; `kind` returns SPARK, SLOW or QUICK."""
     first, *others = hands = [list[Test]() for _ in range(workers)]
     first += [test for test in tests if kind(test) == SPARK]
     slow = [list(group) for _, group in groupby(_of(tests, SLOW, kind), module)]

@@ -1,7 +1,7 @@
 """Print the progress of the tests, for a log as for a terminal.
 
 In a terminal pytest's own display does so. In a CI log its lines of dots are uninformative and
-late. There one line at most every ten seconds reports how many tests are done, and which have been
+late. There, at most one line every ten seconds reports how many tests are done, and which have been
 running longest. A failure is named at once. A run of minutes ends with a list of where the time
 went, in a terminal too.
 """
@@ -43,12 +43,12 @@ class Progress:
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         if hasattr(report, "wasxfail"):
-            return None  # a known fault: pytest's own words are right for it
+            return None  # This is a known fault, for which pytest's own message is right.
         if report.failed:
             return ("failed" if report.when == "call" else "error"), "", "FAILED"
         if report.skipped:
             return "skipped", "", "SKIPPED"
-        return ("passed" if report.when == "call" else ""), "", ""  # counted, without a dot
+        return ("passed" if report.when == "call" else ""), "", ""  # It prints no dot.
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self._running[nodeid] = time.monotonic()
@@ -65,7 +65,7 @@ class Progress:
             self._say(self.line())
 
     def line(self) -> str:
-        """Return the present state in one line."""
+        """Return the current state in one line."""
         part = 100 * self._done // self._total if self._total else 0
         now_s = time.monotonic()
         longest = sorted(self._running.items(), key=lambda one: one[1])[:NAMED_RUNNING]
@@ -94,7 +94,7 @@ def where_it_went(reports: Iterable[pytest.TestReport]) -> list[str]:
     """Return the seconds of all tests by top folder, and the slowest tests; nothing for a short
     run.
 
-    Set-up and end are included; the first test that needs a shared fixture pays for it.
+    Set-up and teardown count too; the first test that needs a shared fixture pays for it.
     """
     by_test: defaultdict[str, float] = defaultdict(float)
     by_room: defaultdict[str, float] = defaultdict(float)

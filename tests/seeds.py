@@ -21,7 +21,7 @@ A case that is chosen by its name or by -k runs on each day. Tests that are not 
 take no turns.
 
 The first tier of tests (`tests.tiers`) has day 0 and turn 0 each day, if neither is set. Day and
-turn are fixed once, at the begin of a run. Workers of pytest-xdist inherit the variables, so they
+turn are fixed once, at the start of a run. Workers of pytest-xdist inherit the variables, so they
 collect the same tests even if midnight passes.
 """
 
@@ -49,7 +49,7 @@ ELSEWHERE: Final = ("chaos", "containers", "kubernetes", "long", "spark_long")
 
 
 def days_of(text: str) -> range:
-    """Return the days of a text such as `7` or `0-9`."""
+    """Return the days in a text such as `7` or `0-9`."""
     first, _, last = text.partition("-")
     return range(int(first), int(last or first) + 1)
 
@@ -79,7 +79,7 @@ def is_todays(place: int, turns: int) -> bool:
     return digits % turns == 0
 
 
-@pytest.hookimpl(tryfirst=True)  # runs first, while all cases of a function are there
+@pytest.hookimpl(tryfirst=True)  # This hook runs first, while all cases of a function are there.
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.option.keyword or any("[" in arg for arg in config.args):
         return

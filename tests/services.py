@@ -1,4 +1,4 @@
-"""Provide services that tests need from outside the process, or skip tests without them."""
+"""Provide services that tests need from outside the process, or skip the tests that lack one."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ NO_TRACES = "none"
 def without_trace(missing: TraceAbsent) -> NoReturn:
     """Fail or skip as `absent` does; with INORDER_DATA=none always skip.
 
-    That value is for public CI, because not all traces may be passed on.
+    Public CI sets that value, because not all traces can be redistributed.
     """
     if os.environ.get("INORDER_DATA") == NO_TRACES:
         pytest.skip(str(missing))

@@ -1,4 +1,6 @@
-"""Example: no test is lost when tests are dealt out to workers. A test is its kind and module."""
+"""Example: no test is lost when tests are dealt out to workers. A test here has only a kind and a
+module.
+"""
 
 from __future__ import annotations
 

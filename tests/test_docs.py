@@ -38,20 +38,20 @@ def text(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
 
 
-def listed(page: str) -> list[str]:
-    """Return the pages in the contents below this one, itself first."""
+def list_pages(page: str) -> list[str]:
+    """Return this page and all pages in the contents below it."""
     found = [page]
     folder = (ROOT / page).parent
     for tree in TOCTREE.finditer(text(page)):
         for entry in ENTRY.finditer(tree["lines"]):
             base, pattern = (folder / entry["name"]).parent.resolve(), Path(entry["name"]).name
             for below in sorted(base.glob(f"{pattern}.md")):
-                found += listed(str(below.relative_to(ROOT)))
+                found += list_pages(str(below.relative_to(ROOT)))
     return found
 
 
 def test_each_page_is_listed_once() -> None:
-    assert sorted(listed(CONTENTS)) == sorted(PAGES)
+    assert sorted(list_pages(CONTENTS)) == sorted(PAGES)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -61,7 +61,8 @@ def test_links_lead_to_files(page: str) -> None:
     assert [path for path in paths if not (folder / path).exists()] == []
 
 
-def test_reference_names_each_module_once() -> None:
+def test_reference_modules_are_unique() -> None:
+    """Each module that the reference names exists."""
     named = [m["name"] for page in PAGES for m in MODULE.finditer(text(page))]
     places = [ROOT.joinpath(*name.split(".")) for name in named]
     assert named

@@ -57,7 +57,7 @@ def test_functions_are_named_by_verbs() -> None:
     assert len(participles) <= MOST_SHARE * len(named), participles
 
 
-def test_names_of_tests_are_short() -> None:
+def test_test_names_are_short() -> None:
     names = {
         (str(file.relative_to(ROOT)), node.name)
         for file in (ROOT / "tests").rglob("test_*.py")

@@ -32,6 +32,6 @@ def test_page_has_plain_sentences(page: Path) -> None:
     assert [str(found) for found in prose.of_markdown(page.read_text(encoding="utf-8"))] == []
 
 
-def test_users_pages_keep_to_budget() -> None:
+def test_user_pages_keep_to_budget() -> None:
     pages = [page for page in USERS_PAGES if page not in GENERATED]
     assert sum(prose.words(page.read_text(encoding="utf-8")) for page in pages) <= MOST_WORDS

@@ -59,7 +59,7 @@ def _texts(nodes: list[ast.expr]) -> Iterator[str]:
             yield "".join(map(str, texts))
 
 
-def found(text: str) -> list[str]:
+def find_faults(text: str) -> list[str]:
     """Return the faults of a text; a semicolon or a colon ends a sentence as a full stop does."""
     return [
         str(each)
@@ -71,20 +71,20 @@ def found(text: str) -> list[str]:
 
 @pytest.mark.parametrize(("place", "text"), list(helps(main)))
 def test_help_is_plain(place: str, text: str) -> None:
-    assert found(text) == [], place
+    assert find_faults(text) == [], place
 
 
-def test_help_of_metrics_is_plain() -> None:
+def test_metrics_help_is_plain() -> None:
     registry = CollectorRegistry()
     Metrics(registry, "merge")
-    texts = {each.name: found(each.documentation) for each in registry.collect()}
+    texts = {each.name: find_faults(each.documentation) for each in registry.collect()}
     assert {name: faults for name, faults in texts.items() if faults} == {}
 
 
 def test_alerts_are_plain() -> None:
     (group,) = yaml.safe_load(ALERTS.read_text())["groups"]
     faults = {
-        rule["alert"]: [*found(notes["summary"]), *found(notes["description"])]
+        rule["alert"]: [*find_faults(notes["summary"]), *find_faults(notes["description"])]
         for rule in group["rules"]
         for notes in [rule["annotations"]]
     }
@@ -97,7 +97,7 @@ def test_messages_are_plain(room: str) -> None:
         f"{module.relative_to(ROOT)}: {fault}"
         for module in sorted((ROOT / room).rglob("*.py"))
         for text in messages(module)
-        for fault in found(text)
+        for fault in find_faults(text)
     }
     assert faults == set()
 
@@ -117,7 +117,7 @@ def test_docstrings_are_plain(package: str) -> None:
     assert faults == set()
 
 
-def test_docstrings_of_modules_are_plain() -> None:
+def test_top_level_docstrings_are_plain() -> None:
     faults = {
         f"{module.name}: {fault}"
         for module in sorted((ROOT / "tests").glob("*.py"))

@@ -1,4 +1,4 @@
-"""Laws of the page of threats: each answer names a test that exists."""
+"""Laws of the threat page: each answer names a test that exists."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS = [
 TEST = re.compile(r"`(?P<path>tests/[\w/]+\.py)(?:::(?P<name>test_\w+))?`")
 
 
-def test_threats_are_complete_rows() -> None:
+def test_rows_of_threats_are_complete() -> None:
     assert len(ROWS) >= 15
     assert all(len(row) == 3 for row in ROWS)
 

@@ -1,4 +1,4 @@
-"""Example: an absent service fails in CI, unless CI declares that it has none."""
+"""Example: a missing trace fails in CI, unless CI declares that it has none."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def test_no_sentence_opens_with_of() -> None:
 
 def test_headers_are_not_read_by_client() -> None:
     """A header's name that is not UTF-8 is NULL in this client, which ends the process
-    (`agents.kafka.whole_topic`). The demo has a broker of its own.
+    (`agents.kafka.whole_topic`). The demo has its own broker.
     """
     readers = tuple(f"{room}/" for room in ROOMS if room not in {"topology", "codec", "infra"})
     names = [
@@ -148,7 +148,7 @@ def test_test_files_name_their_kind() -> None:
 
 
 def test_test_lies_beside_its_module() -> None:
-    """Another package may have a module of that name, but no folder above or below it."""
+    """Another package can have a module of that name, but no folder above or below the test's."""
     sources = {name for name in files() if name.endswith(".py") and not name.startswith("tests/")}
     elsewhere = {}
     for name in files():
@@ -180,12 +180,12 @@ SAID_BY_THE_FILE = {"config", "event", "policy", "queries", "query", "settings",
 
 def test_settings_have_types() -> None:
     sources = [name for name in files() if re.match(r"topology/.*\.py$", name)]
-    untyped = {name: found for name in sources if (found := untyped_in(read(name)))}
+    untyped = {name: found for name in sources if (found := list_untyped(read(name)))}
     assert untyped == {}
 
 
-def untyped_in(source: str) -> list[str]:
-    """Return `function(parameter)` where one of `SAID_BY_THE_FILE` may be anything."""
+def list_untyped(source: str) -> list[str]:
+    """Return `function(parameter)` for each parameter in `SAID_BY_THE_FILE` that allows Any."""
     return [
         f"{function.name}({parameter.arg})"
         for function in ast.walk(ast.parse(source))
@@ -201,7 +201,7 @@ def untyped_in(source: str) -> list[str]:
     ]
 
 
-def test_no_import_circles() -> None:
+def test_imports_have_no_cycles() -> None:
     """Imports for types only and imports within functions count too."""
     imported = {
         module_of(name): {found for found in imports_of(name) if found != module_of(name)}
@@ -237,7 +237,7 @@ def module_of(name: str) -> str:
 
 @cache
 def imports_of(name: str) -> set[str]:
-    """Return the imported modules: `from a import b` is a.b where that is a module, else a."""
+    """Return the imported modules: `from a import b` is a.b if that is a module, else a."""
     found = set()
     for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):

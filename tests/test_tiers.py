@@ -49,7 +49,7 @@ def test_each_test_is_in_a_tier() -> None:
 
 
 def test_first_tier_keeps_its_budget() -> None:
-    """It counts the committed seconds, so a busy machine fails no test."""
+    """Committed seconds count, so a busy machine fails no test."""
     assert sum(read_plan().first.values()) <= BUDGET_S
 
 
@@ -67,7 +67,7 @@ def test_each_guarantee_names_a_test() -> None:
 
 
 def test_first_tier_is_complete(request: pytest.FixtureRequest) -> None:
-    """Without this test, nobody would notice that a case has a new name."""
+    """Without this test, a renamed case would leave the first tier unnoticed."""
     config, items = request.config, request.session.items
     is_whole = takes_all(config) and not config.pluginmanager.has_plugin(REST)
     if not is_whole or (seeds.TEXT, seeds.TURN) != ("0", "0"):
@@ -126,9 +126,12 @@ QUICK = {
     ],
     ids=["what catches most a second", "what was chosen before"],
 )
-def test_choice_of_the_first_tier(
+def test_first_tier_gets_quick_and_wanted(
     faults: dict[str, list[str]], chosen: dict[str, float], left_s: float
 ) -> None:
+    """Tests that catch most faults per second are chosen as well. Without a file of faults, the
+    earlier choice stays.
+    """
     plan = choose(RUN, BEFORE, {"t.py::test_kill[b]"}, faults)
     assert plan.first == {**QUICK, **chosen, "u.py::test_other": 0.1}
     assert plan.rest == {
@@ -212,7 +215,8 @@ def report_of(test: str, outcome: str, *marks: str) -> pytest.TestReport:
     return report
 
 
-def test_recorder_keeps_marks_only(tmp_path: Path) -> None:
+def test_recorder_keeps_service_marks(tmp_path: Path) -> None:
+    """Skipped tests, other marks and the names of folders are left out."""
     recorder = Recorder(tmp_path / "build/seconds")
     for report in (
         report_of("a", "passed", "redis", "slow"),

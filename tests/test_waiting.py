@@ -37,7 +37,7 @@ def test_busy_machine_gets_more_time(clock: list[float], monkeypatch: pytest.Mon
         patience.look(None, lambda: "nothing")
 
 
-def test_share_is_load_by_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_share_is_load_per_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     for load, share in ((0.1, 1.0), (2.0, 1.0), (8.0, 4.0)):
         monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, 0.0, 0.0))

@@ -1,8 +1,8 @@
 """Waits for other processes: until a condition holds, or until nothing changes any more.
 
-A busy machine is slow, which is no fault: these waits have no deadline. They end in an
-AssertionError when nothing that they watch has changed for `QUIET_S`. These seconds pass slower
-where the machine is busy (cli/local/poll.py).
+A busy machine is slow, which is no fault, so these waits have no deadline. They end in an
+AssertionError when nothing that they watch has changed for `QUIET_S`. These seconds pass more
+slowly if the machine is busy (cli/local/poll.py).
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ POLL_S = 0.05
 
 
 def calm_s(since_s: float) -> float:
-    """Return the seconds since then (monotonic), which pass slower where the machine is busy.
+    """Return the seconds since `since_s` (monotonic), which pass slower if the machine is busy.
 
-    It is for a test that something takes less time than a wait would.
+    Use it in a test that something takes less time than a wait would.
     """
     return (time.monotonic() - since_s) / share_of_processors()
 
 
 class Patience:
-    """A wait that ends at `quiet_s` without a change."""
+    """A wait that fails after `quiet_s` without a change."""
 
     def __init__(self, quiet_s: float = QUIET_S) -> None:
         self._quiet_s = quiet_s

@@ -1,4 +1,4 @@
-"""Run coroutine tests, each in an event loop of its own."""
+"""Run coroutine tests, each in its own event loop."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def begun(bootstrap: str, topics: list[str], handler: Recorder, group: str) -> B
 
 @contextlib.asynccontextmanager
 async def started(bootstrap: str, topic: str, handler: Recorder) -> AsyncIterator[Begun]:
-    """Run an application that reads the topic and has to end by itself."""
+    """Run an application that reads the topic, and wait at the end until it has ended by itself."""
     app, running, stop = begun(bootstrap, [topic], handler, topic)
     yield app, running, stop
     await until(running.done)

@@ -73,7 +73,7 @@ class FakeBatch:
 
 
 def taken(outbox: Outbox) -> list[tuple[tuple[str, int], Put]]:
-    """Take all records of the outbox, by target in the order of its first record."""
+    """Take all records of the outbox, grouped by target in the order of the first records."""
     return [(target, put) for target, batches in outbox.take().items() for put in put_into(batches)]
 
 
@@ -87,13 +87,13 @@ def batch_of(source: TopicPartition, records: list[Any], end: End) -> GroupBatch
 
 
 def no_copy(_: TopicPartition, __: str) -> CopyWriter:
-    """Return the local copy of a partition that has none."""
+    """Return a writer for a partition that has no local copy."""
 
     return CopyWriter(LocalCopy("none", lambda: None, lambda _: None))
 
 
 def services_of(stage: str, delivery: Any, **more: Any) -> Services:
-    """Return the services of a partition, without brokers and without a local copy."""
+    """Return a partition's services, without brokers and without a local copy."""
     logs = LogReader(Brokers("nowhere:1", is_embedded=False), "group", {})
     return Services(logs, Metrics(CollectorRegistry(), stage), lambda _: delivery, no_copy, **more)
 

@@ -1,4 +1,4 @@
-"""Examples: only the functions that made a state may continue it."""
+"""Examples: a state is continued only by the functions that made it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,10 @@ def event(at: int) -> Event:
 
 
 def found(old: Topology, new: Topology) -> dict[str, list[Any]]:
-    """Return the results of two files, each over the half of an input, by query, in order."""
+    """Return all results by query, in order.
+
+    The old file reads the first events, and the new one continues from its state.
+    """
     first, second = Replay(old), Replay(new)
     step = first.on_inputs([event(at) for at in range(3)])
     results = [] if step is None else [*step.results]
@@ -113,7 +116,7 @@ def test_changed_function_restarts(tmp_path: Path, change: tuple[str, str]) -> N
     assert {one.values["t"] for one in anew["w"][:-2]} <= {each, 2 * each}
     assert [one.values for one in anew["w"][-2:]] == [{"t": 4 * each}] * 2
     assert [one.values for one in anew["n"]] == [{"n": 4}] * 3
-    assert len(anew.get("p", [])) < len(kept["p"])  # It counts what begins after the change.
+    assert len(anew.get("p", [])) < len(kept["p"])  # Only later matches count.
     assert len(anew["q"]) == len(kept["q"]) > 0
     assert [one.values["sum"] for one in anew["d"]][-1] == 10 * each  # One event was buffered.
     assert changed(old, new) == {"w", "p", "d"}
@@ -133,7 +136,7 @@ def test_unrelated_change_keeps_state(tmp_path: Path, change: tuple[str, str]) -
     assert changed(old, new) == set()
 
 
-def test_change_keeps_ids_of_results(tmp_path: Path) -> None:
+def test_change_keeps_result_ids(tmp_path: Path) -> None:
     old = topology(tmp_path)
     new = topology(tmp_path, FORMULAS.replace("UNUSED = 3", 'SCALE["of"] = 2'))
     ids = [
@@ -153,7 +156,7 @@ def test_function_in_code_has_no_text(tmp_path: Path) -> None:
     assert query_digest(given, "w") != query_digest(topology(tmp_path), "w")
 
 
-def test_reading_gives_the_same_texts(tmp_path: Path) -> None:
+def test_unrun_file_gives_the_same_texts(tmp_path: Path) -> None:
     path = tmp_path / "formulas.py"
     path.write_text(FORMULAS)
     assert load_functions(path).texts == read(path).texts
@@ -168,7 +171,7 @@ def test_reading_gives_the_same_texts(tmp_path: Path) -> None:
     "computed",
     ["functions = dict([('x', one)])", "functions = {}\nfunctions.update(x=one)"],
 )
-def test_computed_mapping_counts_file(tmp_path: Path, computed: str) -> None:
+def test_computed_mapping_counts_whole_file(tmp_path: Path, computed: str) -> None:
     path = tmp_path / "formulas.py"
     path.write_text(f"def one(a): return a\n{computed}\n")
     old = load_functions(path).texts
@@ -176,7 +179,7 @@ def test_computed_mapping_counts_file(tmp_path: Path, computed: str) -> None:
     assert load_functions(path).texts != old
 
 
-def test_changed_input_query_counts(tmp_path: Path) -> None:
+def test_changed_input_query_restarts(tmp_path: Path) -> None:
     text = TOPOLOGY.replace("{detector: sums}", "{detector: sums, reads: [p]}")
     text = text.replace('"PATTERN SEQ(A a, B b) WITHIN 9 s"', '"PATTERN M m WITHIN 9 s"')
     text = text.replace(

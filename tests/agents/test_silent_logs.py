@@ -1,7 +1,7 @@
 """Laws: no log line contains the content of a payload or a header.
 
 Log lines contain names of sources, numbers, times and coordinates; no call in the code passes more.
-That a running worker logs no content is shown in tests/end_to_end/test_signed.py.
+tests/end_to_end/test_signed.py shows that a running worker logs no content.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def test_law_no_log_line_has_content(room: str) -> None:
     assert telling == []
 
 
-def test_law_can_fail() -> None:
+def test_law_detects_content() -> None:
     bad = "log.info('%s', record.value)\nlog.info(f'{payload}')\nlog.error('x %s', event)\n"
     assert [content_in(call) for call in log_calls(bad)] == [{"value"}, {"payload"}, {"event"}]
     good = "log.info('%s at %s', event.source, record.offset)\n"

@@ -1,8 +1,8 @@
-"""Run `make answers BASE=revision`: compare the core's answers of this tree with a revision's.
+"""Run `make answers BASE=revision`: compare the core's answers in this tree with a revision's.
 
-Both run the same cases (`cases`) with their own packages, each in a process of its own. The exit
-code is 0 if no line differs, and 1 if one does; the first differing line of each case is printed.
-It is also 1 for a case that fails in this tree or gives no result. SEED repeats a run.
+Both run the same cases (`cases`) with their own packages, each in its own process. The exit code is
+0 if no line differs, and 1 if any does; the first differing line of each case is printed. It is
+also 1 for a case that fails in this tree or gives no result. SEED repeats a run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST_S = 600
 
 
 class Difference(NamedTuple):
-    """A first differing line of two answers of a case, counted from 1; None: it is missing."""
+    """A case's first line that differs in two answers, counted from 1; None: it is missing."""
 
     case: str
     line: int
@@ -73,7 +73,7 @@ def unanswered(cases: Sequence[Case], here: Path) -> list[str]:
 
 
 def lines_of(folder: Path, number: int) -> list[str]:
-    """Return the answer of a case."""
+    """Return the lines of a case's answer."""
     return (folder / f"{number}.txt").read_text().splitlines()
 
 

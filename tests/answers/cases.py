@@ -20,15 +20,15 @@ EXAMPLES = ROOT / "docs" / "examples"
 SPELLINGS = ROOT / "tests" / "topology" / "pattern" / "spellings.yaml"
 
 TRACE_ROWS = 1_500
-"""Number of rows that are used of each recorded trace."""
+"""Number of rows used from each recorded trace."""
 
 
 @dataclass(frozen=True)
 class Case:
     """A run of `inorder COMMAND ARGS EVENTS`.
 
-    If `topology` has a path, the run is also made in pieces, each from the snapshot of the previous
-    one. `functions` is the path of the file of detectors that it names.
+    If `topology` is a path, the run is also made in pieces, each from the snapshot of the previous
+    one. `functions` is the path of the detectors' file that the topology names.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Case:
     functions: str = ""
 
     def answered(self, lines: Sequence[str]) -> bool:
-        """Return whether these lines of its run end well and have a result of each query."""
+        """Return whether the lines are those of a completed run with a result of each query."""
         whole = "exit 0" in lines and (not self.topology or lines[-1].startswith("Balance("))
         wanted = ["{"]
         if self.command == "match":
@@ -254,7 +254,7 @@ def _of_detectors(folder: Path, seed: int) -> Iterator[Case]:
 
 
 def _of_sql(folder: Path, seed: int) -> Iterator[Case]:
-    """Yield all queries that have two spellings, one case for each spelling, over one world."""
+    """Yield some queries in SQL, one case each, and a case with all queries in our language."""
     cases = [case for group in yaml.safe_load(SPELLINGS.read_text()) for case in group["cases"]]
     events = _lines_file(folder / "sql.jsonl", SPELLED, seed)
     head = "SELECT * FROM s MATCH_RECOGNIZE (ORDER BY ref_time "
@@ -289,7 +289,7 @@ def _mapped(folder: Path, seed: int) -> Iterator[Case]:
 
 
 def _recorded(folder: Path) -> Iterator[Case]:
-    """Yield cases of recorded traces, if the folder of data exists."""
+    """Yield cases of recorded traces, if the data folder exists."""
     topology = folder / "recorded.yaml"
     topology.write_text(
         "streams: {default: {}}\nstages: [reorder+merge]\nqueries:\n"

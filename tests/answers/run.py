@@ -1,9 +1,9 @@
 """Run cases with the packages of the tree that is the working directory.
 
-It uses only the public interface (`inorder COMMAND`, `inorder.engine`), so one version runs in both
-trees. For each case it writes a file of lines: the output of the command and its figures. For a
-topology, the records of an `Ordering` follow. It is restored from its snapshot, at twenty random
-places or after every `RESTORE_EVERY` events.
+Only the public interface is used (`inorder COMMAND`, `inorder.engine`), so one version of this
+program runs in both trees. For each case it writes a file of lines: the output of the command and
+its figures. For a topology, the records of an `Ordering` follow. The `Ordering` is restored from
+its own snapshot at twenty random places, or after every `RESTORE_EVERY` events.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import Any
 
 RESTORES = 20
 EVERY = int(os.environ.get("RESTORE_EVERY", "0"))
-"""Restore after this many events each, instead of at `RESTORES` random places."""
+"""Number of events between two restores; 0: restore at `RESTORES` random places."""
 
 OF_THE_RUN = ("seconds", "events_per_cpu_second")
-"""Figures of the speed of a run."""
+"""Figures that describe the speed of a run."""
 
 MOST_BYTES = 4 << 30
 """Memory limit of a case, which protects the machine."""
@@ -69,7 +69,7 @@ def _figures(figures: Any, path: str = "") -> Iterator[str]:
 
 
 def in_pieces(case: dict[str, Any], rng: Random) -> Iterator[str]:
-    """Yield the records of a run that is restored from its own snapshot again and again."""
+    """Yield the records of a run that is repeatedly restored from its own snapshot."""
     from inorder.engine import Ordering, parse
 
     own = runpy.run_path(case["functions"])["detectors"] if case["functions"] else None
@@ -90,7 +90,7 @@ def in_pieces(case: dict[str, Any], rng: Random) -> Iterator[str]:
 
 
 def _line(record: Any) -> str:
-    """Return a record as a line; a field without a value counts as absent."""
+    """Return a record as a line; a field without a value is left out."""
     values = {field.name: getattr(record, field.name) for field in fields(record)}
     known = {name: value for name, value in values.items() if value is not None}
     return f"{type(record).__name__} {known}"

@@ -1,4 +1,4 @@
-"""Examples: `make answers` finds faults that are planted in a copy of the tree."""
+"""Examples: `make answers` finds the fault in each altered copy of the tree."""
 
 from __future__ import annotations
 
@@ -62,15 +62,15 @@ FAULTS = {
 
 
 def answers(tree: Path, cases: Sequence[Case], folder: Path) -> Path:
-    """Return the answers of a tree, in a folder made for them."""
+    """Write a tree's answers into a new folder, and return the folder."""
     asked = folder.with_suffix(".json")
     asked.write_text(json.dumps([case.as_json() for case in cases]))
     assert running(tree, asked, folder).wait(MOST_S) == 0
     return folder
 
 
-def planted(fault: Fault, folder: Path) -> Path:
-    """Make a tree like this one but for the fault."""
+def plant_fault(fault: Fault, folder: Path) -> Path:
+    """Make a copy of this tree with the fault, and return its folder."""
     for package in PACKAGES:
         (folder / package).symlink_to(ROOT / package)
     ignored = shutil.ignore_patterns("__pycache__", "*.so")
@@ -91,7 +91,7 @@ def test_planted_fault_is_found(name: str, tmp_path: Path) -> None:
     cases = [case for case in written(tmp_path / "files", SEED) if case.name == fault.case]
     assert cases
     right = answers(ROOT, cases, tmp_path / "right")
-    wrong = answers(planted(fault, tmp_path / "tree"), cases, tmp_path / "wrong")
+    wrong = answers(plant_fault(fault, tmp_path / "tree"), cases, tmp_path / "wrong")
     found = list(differences(cases, right, wrong))
     assert [each.case for each in found] == [fault.case]
     assert not list(differences(cases, right, right))

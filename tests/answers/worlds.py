@@ -1,4 +1,4 @@
-"""Worlds made from a seed, as lines of `inorder replay`.
+"""Worlds made from a seed, as lines for `inorder replay`.
 
 Only the standard library is used, so that two trees get the same bytes.
 """

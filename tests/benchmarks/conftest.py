@@ -1,4 +1,4 @@
-"""Small runs of benchmarks within the process of a test run."""
+"""Fixtures for small runs of benchmarks in the tests' own process."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def without_collections(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace the collections of garbage that a benchmark makes before each measurement.
+    """Disable the garbage collections that a benchmark makes before each measurement.
 
-    Here each would walk all objects of the test run for a second, and thaw what tests/conftest.py
-    has frozen.
+    In a test run, each would walk all objects for a second, and thaw what tests/conftest.py has
+    frozen.
     """
     for name in ("collect", "freeze", "unfreeze"):
         monkeypatch.setattr(gc, name, lambda *_: 0)

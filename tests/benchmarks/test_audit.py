@@ -1,4 +1,4 @@
-"""Example: the counts beside an audit equal the counts of the audit."""
+"""Example: counts made separately agree with the counts in an audit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from recordings.audit.findings import Asked, audit
 from recordings.audit.row import ONE_ORDER
 
 
-def test_counts_equal_the_audit() -> None:
+def test_counts_agree_with_the_audit() -> None:
     rows = [row._replace(ts_ns=row.ts_ns // MS * MS) for row in plant(5, 5_000, 8, copied=0.01)]
     said = make_document(audit(rows, Asked(WINDOW_NS, (BOUND_NS,), ONE_ORDER, arrives=True)))
     of_job = said["windows"]["lateness"][str(BOUND_NS // MS)]

@@ -11,7 +11,7 @@ from benchmarks.pattern_runs import Cost
 from benchmarks.workloads import D1, D2, soccer
 
 
-def test_reorder_shows_every_rule() -> None:
+def test_reorder_table_has_known_rules() -> None:
     table = reorder.measure("D1", soccer(D1.shorten(200)).rows)
     assert table.title == "D1: 2 499 events, 312 descents injected"
     rules = {row[0] for row in table.rows}
@@ -66,7 +66,7 @@ def test_checkpoint_ignores_idle_state() -> None:
     assert checkpoint.measure_sources(2_000, 2_000).keys > 2_000
 
 
-def test_checkpoint_has_figures() -> None:
+def test_checkpoint_figures_are_positive() -> None:
     figures = checkpoint.measure((100,), (10,), (10, 20))
     assert "10 events behind a hole: CPU ms" in figures
     assert "20 sources, of which 10 sent: bytes" in figures

@@ -1,4 +1,4 @@
-"""Examples: entries take turns, absent ones are left out, and a slower tree is found."""
+"""Examples: entries take turns, unavailable ones are left out, and a slower tree is found."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_entries_take_turns() -> None:
     assert said == ["a", "b", "a", "b"]
 
 
-def test_absent_entry_is_left_out() -> None:
+def test_unavailable_entry_is_left_out() -> None:
     said: list[str] = []
     assert run_in_turns({"theirs": absent, "ours": lambda: 1}, 1, said.append) == {"ours": [1]}
     assert said == ["theirs: left out: no such engine"]
@@ -39,7 +39,7 @@ def test_scores_are_relative() -> None:
 
 
 def two_tables(asked: Asked) -> Tables:
-    """Two tables."""
+    """Yield two tables, and one that is unavailable."""
     for name in ("short", "long"):
         yield name, partial(Table, f"the {name} one", ("", f"full {asked.full}"))
     yield "absent", lambda: Table("none", (str(absent()),))
@@ -72,7 +72,7 @@ Reorder.on_batch = _slow
 
 
 def test_slower_tree_is_found(tmp_path: Path) -> None:
-    """REORDER of the other tree takes ten times as long for each batch."""
+    """REORDER in the other tree is slowed down for each batch."""
     tree = tmp_path / "slower"
     for room in ("topology", "agents", "inorder"):
         shutil.copytree(ROOT / room, tree / room)

@@ -42,6 +42,6 @@ def test_lost_number_is_not_late() -> None:
     assert (found.gaps, found.missing, found.never_came, found.late) == (1, 2, 2, 0)
 
 
-def test_possible_duplicate_is_apart() -> None:
+def test_possible_duplicate_is_set_aside() -> None:
     found = run(fixed(5), rows((0, 7), (20, 8), (30, 6)), make_event_factory())
     assert (found.released, found.aside, found.late) == (2, 1, 0)

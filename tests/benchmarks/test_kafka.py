@@ -102,7 +102,7 @@ def test_readme_topology_finishes(kafka: SharedKafka, tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_plain_agent_orders_its_part(kafka: SharedKafka, tmp_path: Path) -> None:
+def test_plain_agent_finishes_its_part(kafka: SharedKafka, tmp_path: Path) -> None:
     # Without ticks only later records end a wait, so the backlog has to be longer than one.
     course = prepare(tmp_path, kafka.bootstrap, 40_000)
     start_up, spent = course.measure_spent(CONTENDERS["faust"])

@@ -30,7 +30,7 @@ def by_baselines(asked: Sequence, feed: Feed) -> tuple[set[Members], set[Members
 
 @pytest.mark.parametrize("any_", [False, True], ids=["one", "maximal"])
 @pytest.mark.parametrize("text", QUERIES)
-def test_oracle_baselines_equal_engine(text: str, any_: bool) -> None:
+def test_oracle_baselines_match_engine(text: str, any_: bool) -> None:
     matches = 0
     for seed in range(STREAMS):
         rng = Random(seed)

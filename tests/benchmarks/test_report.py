@@ -1,6 +1,6 @@
 """Examples: the report is complete, README.md shows its table, and better entries are named.
 
-A wrong answer of ours fails the run.
+If our own answer is wrong, the run fails.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def test_readme_shows_the_report() -> None:
     assert "\n".join(lines) in report.CSV.with_name("README.md").read_text()
 
 
-def test_overview_ranks_right_first() -> None:
+def test_overview_ranks_right_entries_first() -> None:
     parts = [
         report.Part("calm", "q7", [_measured("slow", wait_ms=90.0), _measured(OURS)]),
         report.Part("calm", "q8", [_measured("slow", wait_ms=70.0), _measured(OURS)]),

@@ -15,7 +15,7 @@ from benchmarks.workloads import D1, D3, soccer
 SHORT = D1.shorten(100)
 
 
-def test_numbers_hold_shorter() -> None:
+def test_numbers_shorten_the_hold() -> None:
     found = measure_rivals(soccer(SHORT).rows)
     for name, holding in found.items():
         assert holding.released == SHORT.n
@@ -24,7 +24,7 @@ def test_numbers_hold_shorter() -> None:
     assert found["miss 0.1"].descents > found[FIXED].descents
 
 
-def test_rivals_emit_all_sources() -> None:
+def test_rivals_emit_every_event() -> None:
     recipe = D3.shorten(500)
     found = measure_sources(soccer(recipe).rows, 2)
     assert list(found)[3:] == [MP, AQ]
@@ -33,7 +33,7 @@ def test_rivals_emit_all_sources() -> None:
     assert found[RIGHT].hold_ns < found[MP].hold_ns
 
 
-def test_one_source_equals_operator() -> None:
+def test_one_source_matches_operator() -> None:
     rows = soccer(SHORT).rows
     alone = run(thesis.by_time(MPKSlack)(), rows, make_event_factory())
     truth = measure_sources(rows, 1)[MP]
@@ -49,7 +49,7 @@ def test_tables_quote_the_thesis() -> None:
         assert figure in text
 
 
-def test_coverage_for_a_sum() -> None:
+def test_sum_has_its_needed_coverage() -> None:
     assert coverage(0.03, 0.05, 1_000, 1) == pytest.approx(0.9817, abs=5e-5)
 
 

@@ -1,4 +1,4 @@
-"""Examples: windows are compared with the truth, and the clock on which they become final."""
+"""Examples: windows are compared with the truth, and the clock is found at which they close."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def test_truth_corrects_wrong_clocks() -> None:
     assert known.events == {FIRST_A: 2, SECOND_A: 1, (WINDOW_NS, "b"): 1}
 
 
-def test_clock_is_of_record_below() -> None:
+def test_clock_is_that_of_record_before() -> None:
     assert [clock_at(RAW, end) // MS for end in (1, 3, 4, 5, 8, 100)] == [10, 12, 12, 250, 260, 260]
 
 
 def test_errors_are_counted_by_kind() -> None:
-    """Here the raw query counts the duplicate and misses b; the ordered one misses one of a."""
+    """A raw query counts the duplicate and misses b; the ordered one misses one event of a."""
     raw = Closed({FIRST_A: (3, 450 * MS), SECOND_A: (1, 900 * MS)}, 7)
     ours = Closed({FIRST_A: (1, 250 * MS), FIRST_B: (1, 250 * MS), SECOND_A: (1, 500 * MS)}, 9)
     table = table_of({"raw topic": raw, "ordered topic": ours}, count_truth(RAW, {}), "two")

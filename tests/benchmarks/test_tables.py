@@ -25,7 +25,7 @@ from benchmarks.tables import Page, Table, count, format_ms, format_rate, format
         ([format_rate(1_234_567)], "1.23 M"),
     ],
 )
-def test_figures_are_readable(spelled: list[str], expected: str) -> None:
+def test_figures_are_rounded_and_grouped(spelled: list[str], expected: str) -> None:
     assert " ".join(spelled) == expected
 
 
@@ -45,7 +45,7 @@ def test_wrong_row_is_refused() -> None:
         Table("speed", ("program", "rate")).add("a")
 
 
-def test_printed_figures_are_columns() -> None:
+def test_published_figures_become_columns() -> None:
     table = Table("speed", ("program", "rate"))
     table.add("ours", "1")
     table.add("theirs", "2")

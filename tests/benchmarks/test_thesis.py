@@ -1,8 +1,7 @@
 """Examples: small runs of the thesis, and properties that hold at any size.
 
-Sync undoes any offset, bounds hold, and a single offset does not.
-
-Laws: rounds bound the offset from both sides; a dial is ahead by its offset and skew.
+Sync undoes any offset and its bounds hold; a single offset cannot follow skew. Laws: rounds bound
+the offset from both sides; a dial is ahead by its offset and skew.
 """
 
 from __future__ import annotations

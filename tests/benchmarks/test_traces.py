@@ -1,4 +1,4 @@
-"""Examples: each real trace has the figures of its origin's README."""
+"""Examples: each real trace has the figures in the README of its origin."""
 
 from __future__ import annotations
 

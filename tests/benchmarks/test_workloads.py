@@ -110,7 +110,7 @@ def test_burst_releases_all_at_once() -> None:
     assert 250 <= together <= 350
 
 
-def test_rate_steps_and_loss_storm() -> None:
+def test_rates_and_losses_step_as_stated() -> None:
     assert figures(rate_steps().rows).n == 20 * 200 + 60 * 5 + 20 * 2000 + 20 * 200
     storm = loss_storm()
     lost_s = [seq // 1000 for _, seq in storm.lost]
@@ -139,7 +139,7 @@ def test_law_seed_gives_workload(recipe: Callable[[int], Workload]) -> None:
     assert all(row.ts_ns <= row.arrival_ns for row in rows)
 
 
-def test_figures_of_a_small_example() -> None:
+def test_figures_count_a_small_example() -> None:
     rows = [Row(1, "a", 0, 10), Row(2, "b", 5, 4), Row(3, "a", 3, 30), Row(4, "a", 1, 20)]
     rows += [Row(5, "a", 1, 20), Row(6, "b", 6, 40)]
     found = figures(rows)

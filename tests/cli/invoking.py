@@ -47,7 +47,9 @@ class Answer(NamedTuple):
         return self
 
     def refused(self, *words: str, code: int = 2) -> Self:
-        """Assert that the command was refused with these words only; return the answer itself."""
+        """Assert that the command was refused with these words and printed no output; return the
+        answer itself.
+        """
         assert (self.code, self.out) == (code, ""), self
         assert [each for each in words if each not in self.err] == [], self.err
         assert "Traceback" not in self.err
@@ -80,7 +82,7 @@ def json_lines(path: Path, rows: Iterable[object]) -> Path:
 def commands(
     group: click.Group = main, words: tuple[str, ...] = ()
 ) -> list[tuple[tuple[str, ...], click.Command]]:
-    """Return every command that is no group, hidden ones included, with the words that name it."""
+    """Return each command that is no group, including hidden ones, with the words that name it."""
     hidden = HIDDEN if group is main else ()
     found: list[tuple[tuple[str, ...], click.Command]] = []
     for name in [*group.list_commands(click.Context(group)), *hidden]:

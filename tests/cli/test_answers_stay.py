@@ -1,7 +1,7 @@
-"""Examples: digests of the whole answers to recorded traces; a change inside the code changes no
-byte.
+"""Examples: digests of whole answers to recorded traces; an internal change of the code must not
+change a byte.
 
-The digests changed with decisions 5 and 24, and with the rules of docs/concepts/watermarks.md,
+The digests changed with decisions 5 and 24, and with the rules in docs/concepts/watermarks.md,
 docs/concepts/clocks.md and docs/guides/windows.md. To change an answer on purpose, give the reason
 in docs/decisions and write the new digest that this test prints.
 """
@@ -180,7 +180,7 @@ def test_replay_answers_are_unchanged(
 
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("trace", TRACES)
-def test_matches_are_unchanged(tmp_path: Path, trace: str) -> None:
+def test_match_answers_are_unchanged(tmp_path: Path, trace: str) -> None:
     events = written(tmp_path, trace)
     digests = []
     for asked, text in ASKED.items():

@@ -1,6 +1,6 @@
 """Examples: CSV without column names, or with lines before them, in the commands that read files.
 
-The error names the options with which the file is read like a usual one.
+Each error names the options that make the file readable.
 """
 
 from __future__ import annotations

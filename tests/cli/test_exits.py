@@ -1,4 +1,4 @@
-"""Examples: every command ends with the exit codes of one table."""
+"""Examples: every command exits with a code from one table."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ ALONE = {"check", "demo", "keys", "match", "replay", "spark", "dev", "init"}
 
 @pytest.fixture
 def filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return a function that fills existing files and absent brokers into arguments."""
+    """Return a function that fills the paths of files and an unreachable broker's address into
+    arguments.
+    """
     topology = text_file(tmp_path / "topology.yaml", RESENDING)
     (port,) = free_ports(1)
     places = {"topology": topology, "nobody": f"{LOOPBACK}:{port}", "folder": tmp_path}
@@ -53,14 +55,14 @@ def filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("arguments", REACH_OUT, ids=lambda each: "-".join(each[:2]))
-def test_commands_refuse_absent_brokers(
+def test_unreachable_broker_exits_with_2(
     arguments: tuple[str, ...], filled: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
     if arguments[0] == "stage":
         arguments = (*arguments, "--state-dir", "{folder}/state")
     answer = inorder(*filled(arguments)).refused()
     said = [line for line in answer.err.splitlines() if " answers at 127.0.0.1:" in line]
-    if arguments[0] != "worker":  # Its stage, a process of its own, reports it.
+    if arguments[0] != "worker":  # A worker's stage reports it.
         assert len(said) == 1
         assert capfd.readouterr().err == "", "the client itself writes there"
 

@@ -51,7 +51,7 @@ FILES = [
 
 
 @pytest.mark.parametrize("words", FILES, ids=" ".join)
-def test_every_command_reads_the_format(folder: Path, words: list[str]) -> None:
+def test_file_commands_read_the_format(folder: Path, words: list[str]) -> None:
     result = inorder("replay", "--json", *WHERE, *words).well()
     totals = result.summary
     assert (totals["in"], totals["event"]) == (40, 40)

@@ -47,7 +47,7 @@ WITHOUT_ZONE = HEAD + "".join(f"m,{i},2023-11-14 22:{i:02d}:20,1\n" for i in ran
         ("header.csv", HEAD.encode(), 0, 0),
     ],
 )
-def test_replay_of_bad_rows_balances(
+def test_bad_rows_keep_counts_balanced(
     tmp_path: Path, name: str, content: bytes, events: int, dead: int
 ) -> None:
     (tmp_path / name).write_bytes(content)
@@ -80,7 +80,7 @@ def test_unreadable_file_is_refused(tmp_path: Path, name: str, content: bytes, w
         assert any(word in result.err for word in words.split("|")), result.err
 
 
-def test_endless_line_is_one_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_overlong_line_is_one_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "MAX_LINE_BYTES", 1_000)
     path = tmp_path / "t.csv"
     for long in ("m1," + "x" * 5_000, 'm1,"' + "x\n" * 5 + "x" * 5_000 + '"', "," * 3_000):
@@ -91,7 +91,7 @@ def test_endless_line_is_one_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert ragged["line"] == 123 + long.count("\n")
 
 
-def test_absent_file_is_refused(tmp_path: Path) -> None:
+def test_missing_file_is_refused(tmp_path: Path) -> None:
     query = "PATTERN SEQ(A a) WITHIN 1 s"
     for command in (["init"], ["audit"], ["replay"], ["match", "--query", query]):
         for path, word in ((tmp_path, "is a directory"), (tmp_path / "no.csv", "no such file")):
@@ -130,7 +130,8 @@ def test_every_parquet_type_is_read(tmp_path: Path) -> None:
     assert "has no rows" in inorder("audit", str(tmp_path / "none.parquet")).err
 
 
-def test_init_reads_pipes_and_stdin(tmp_path: Path) -> None:
+def test_init_reads_a_pipe(tmp_path: Path) -> None:
+    """A refusal of standard input names no temporary file."""
     pipe = tmp_path / "pipe.csv"
     os.mkfifo(pipe)
     writing = threading.Thread(target=pipe.write_text, args=(GOOD,), daemon=True)

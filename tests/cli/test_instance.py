@@ -1,4 +1,4 @@
-"""Examples: the name of a worker when given, in Kubernetes, and elsewhere."""
+"""Examples: a worker's name when given, in Kubernetes, and elsewhere."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def show(instance: str | None) -> None:
         (["--instance", "none"], POD, "None"),
     ],
 )
-def test_name_is_given_or_from_pod(
+def test_name_comes_from_option_or_pod(
     words: list[str], environment: dict[str, str], name: str
 ) -> None:
     unset = dict.fromkeys(("HOSTNAME", "KUBERNETES_SERVICE_HOST", "INORDER_INSTANCE"))

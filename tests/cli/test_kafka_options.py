@@ -49,6 +49,6 @@ def test_embedded_takes_no_security(topology: Path) -> None:
     )
 
 
-def test_wait_needs_a_unit(topology: Path) -> None:
+def test_brokers_wait_needs_a_unit(topology: Path) -> None:
     says = ("--brokers-wait: ", " has no unit; write 5ms")
     inorder(*WORKER, "--topology", topology, "--brokers-wait=5").refused(*says)

@@ -1,4 +1,4 @@
-"""Examples: the log of a command as plain lines and as JSON."""
+"""Examples: a command's log as plain lines and as JSON."""
 
 from __future__ import annotations
 
@@ -103,10 +103,10 @@ def test_bad_file_is_logged() -> None:
 
 
 @pytest.mark.parametrize("flags", [["--quiet", "--verbose"], ["--verbose", "--quiet"]])
-def test_quiet_and_verbose_contradict(flags: list[str]) -> None:
+def test_quiet_with_verbose_is_refused(flags: list[str]) -> None:
     inorder(*NOWHERE, *flags).refused("--quiet and --verbose contradict each other; leave one out")
 
 
-def test_verbose_overrides_quiet() -> None:
+def test_verbose_overrides_quiet_variable() -> None:
     answer = inorder(*NOWHERE, "--verbose", env={"INORDER_QUIET": "1"}).refused("nowhere.yaml")
     assert "contradict" not in answer.err

@@ -1,4 +1,4 @@
-"""Examples: help, settings from the environment, and refusals that hold for all commands."""
+"""Examples: help, settings from the environment, and refusals common to all commands."""
 
 from __future__ import annotations
 
@@ -77,7 +77,9 @@ def test_signal_during_import_ends_replay(
 
 
 def written_meanwhile(command: str, module: str, number: int) -> tuple[int, str]:
-    """Return exit code and output of a command that gets the signal as it imports the module."""
+    """Return exit code and error output of a command that receives the signal while it imports the
+    module.
+    """
     done = python("-c", TOLD_MEANWHILE.format(module=module, number=int(number)), command)
     return done.returncode, done.stderr
 
@@ -104,7 +106,7 @@ def test_replay_options_have_variables(topology: Path) -> None:
 
 @pytest.mark.parametrize(("words", "command"), commands())
 def test_results_are_available_as_json(words: tuple[str, ...], command: click.Command) -> None:
-    """`init`, `keys` and `spark views` write what they are asked for, and `read` only JSON."""
+    """Exceptions print what was requested, like `init` and `keys`, or only JSON, like `read`."""
     options = {spelled for option in command.params for spelled in option.opts}
     assert options & {"--json", "--log"} or " ".join(words) in WITHOUT_RESULT
 
@@ -152,7 +154,7 @@ def test_only_worker_offers_embedded() -> None:
 def test_missing_extra_is_named(
     arguments: tuple[str, ...], absent: str, extra: str, tmp_path: Path
 ) -> None:
-    """Everything else, including the other commands, is imported without the extra."""
+    """All other modules, including the other commands, can be imported without the extra."""
     topology = text_file(tmp_path / "topology.yaml", f"{TOPOLOGY}state: redis\n")
     (tmp_path / "rows.parquet").write_bytes(b"PAR1")
     if arguments[0] == "sink":

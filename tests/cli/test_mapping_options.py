@@ -55,7 +55,7 @@ def test_table_needs_no_topology(folder: Path) -> None:
     assert first["payload"]["force"] == 12.5
 
 
-def test_rows_without_number_go_by_time(folder: Path) -> None:
+def test_rows_without_number_sort_by_time(folder: Path) -> None:
     result = replay(folder, "--source", "device", "--ts", "time", "--ts-unit", "ms")
     assert [ts for _, _, ts in events_of(result)] == [ts for _, ts in IN_ORDER]
 
@@ -262,7 +262,7 @@ def test_list_of_events_is_explained(folder: Path) -> None:
     assert "`payload` is a list of 2 values; write each as a record of its own" in said
 
 
-def test_dead_letter_is_explained_once(folder: Path) -> None:
+def test_sole_dead_letter_is_explained_once(folder: Path) -> None:
     good = "".join(f'{{"source": "a", "seq": {n}, "ts": {n}}}\n' for n in range(5))
     nan = '{"source": "a", "seq": 5, "ts": NaN}\n'
     one = text_file(folder / "one.jsonl", good + nan)

@@ -33,7 +33,7 @@ def events(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("env", [{}, UNBUFFERED], ids=["buffered", "unbuffered"])
 def test_full_disk_is_reported(events: str, env: dict[str, str]) -> None:
-    """A file may grow to 200 kB, so the first write is cut off without an error."""
+    """Files are limited to 200 kB, so the first write is cut short without an error."""
     script = f'trap "" XFSZ; ulimit -f 200; exec "$@" >{events}.out'
     done = ended("bash", "-c", script, "-", *PROGRAM, *REPLAY, events, env=env)
     assert done.returncode == 1
@@ -47,7 +47,7 @@ def test_full_disk_is_reported(events: str, env: dict[str, str]) -> None:
     ids=lambda arguments: arguments[0] if arguments[-1] != "-h" else "help",
 )
 @pytest.mark.parametrize("redirection", [">/dev/full", ">&-"])
-def test_closed_output_is_reported(
+def test_unwritable_output_is_reported(
     events: str, arguments: tuple[str, ...], redirection: str
 ) -> None:
     said = run(*(events if a == "EVENTS" else a for a in arguments), redirection=redirection)

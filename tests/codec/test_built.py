@@ -1,4 +1,4 @@
-"""Example: the compiled codec is built wherever it can be, so that its tests are not skipped
+"""Example: the compiled codec is built wherever it can be, so that its tests are never skipped
 unnoticed.
 """
 
@@ -14,5 +14,5 @@ import pytest
     not (shutil.which("cc") and find_spec("Cython")),
     reason="without a C compiler and Cython the codec stays in Python",
 )
-def test_codec_is_built_where_possible() -> None:
+def test_codec_is_built_if_possible() -> None:
     assert find_spec("codec.native.records") is not None, "run `make setup`, which builds it"

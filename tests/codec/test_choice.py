@@ -22,7 +22,7 @@ def said(wanted: str, program: str = SAY) -> Ended:
     ("wanted", "at_work"),
     [("native", "native|codec.native.events"), ("plain", "plain: INORDER_CODEC=plain|codec.plain")],
 )
-def test_compiled_codec_is_the_default(wanted: str, at_work: str) -> None:
+def test_variable_selects_the_codec(wanted: str, at_work: str) -> None:
     assert said(wanted).stdout.strip() == at_work
 
 

@@ -1,4 +1,4 @@
-"""Examples: each of Kafka's compressions in both directions, and a limit on the output."""
+"""Examples: each of Kafka's compressions in both directions, and a limit on the output's size."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_bomb_takes_bounded_memory(number: int) -> None:
         compression.XERIAL + struct.pack("!iii", 1, 1, 5) + b"\xff\xff\xff\xff\x0f",
     ],
 )
-def test_snappy_of_gigabytes_is_refused(payload: bytes) -> None:
+def test_gigabytes_of_snappy_are_refused(payload: bytes) -> None:
     with pytest.raises(NotUnpacked, match="unpacked"):
         decompress(SNAPPY, payload)
 
@@ -105,7 +105,7 @@ def test_endless_zstd_is_refused() -> None:
 
 @pytest.mark.parametrize("number", [GZIP, SNAPPY, LZ4, ZSTD])
 @pytest.mark.parametrize("size", [0, 1, 4, 17, 100])
-def test_cut_content_yields_nothing(number: int, size: int) -> None:
+def test_truncated_content_yields_nothing(number: int, size: int) -> None:
     try:
         assert decompress(number, compress(number, NOISE)[:size]) == b""
     except NotUnpacked:

@@ -1,6 +1,6 @@
 """Laws: both codecs make the same events, faults and clock from records.
 
-These are records of raw, sequenced and ordered topics, with everything that a header may hold.
+Records come from raw, sequenced and ordered topics, with everything that a header can hold.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from topology.wire.header_reader import HeaderReader
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
 @pytest.mark.parametrize("topic", [RAW, SEQUENCED, ORDERED])
-def test_law_codecs_make_equal_events(topic: Topic, seed: int) -> None:
+def test_law_codecs_make_the_same_events(topic: Topic, seed: int) -> None:
     dice = random.Random(f"{topic} {seed}")
     for _ in range(15):
         setting = seeded_setting(dice)
@@ -41,8 +41,8 @@ def test_law_codecs_make_equal_events(topic: Topic, seed: int) -> None:
         assert seen[0] == seen[1], logs
 
 
-def test_plain_record_is_read_fast() -> None:
-    """Otherwise the law would compare the general path with itself."""
+def test_plain_record_skips_general_path() -> None:
+    """Without a fast path the law would compare the general path with itself."""
     headers: list[Headers] = [
         [(b"ce_source", b"a"), (b"ce_sequence", b"007"), (b"ce_time", b"2024-05-01T12:00:00.5Z")],
         [(b"trace", None), (b"ce_sequence", b"8"), (b"ce_source", b"\xce\xbc"), (b"trace", b"x")],
@@ -59,7 +59,7 @@ def test_plain_record_is_read_fast() -> None:
 
 
 @pytest.mark.parametrize("type_", ["", "t", "reading", "\xe4" * 9, "x" * 300])
-def test_digest_equals_that_of_zlib(type_: str) -> None:
+def test_digest_matches_zlib(type_: str) -> None:
     dice = random.Random(type_)
     values = [None, *(dice.randbytes(size) for size in range(601)), bytes(99), b"\xff" * 5_000]
     headers = [(b"sourceId", b"s"), (b"seqNum", b"1"), (b"type", type_.encode())]
@@ -84,7 +84,7 @@ def test_epochs_need_no_digest() -> None:
 
 @pytest.mark.parametrize(("length", "is_kept"), [(9, True), (257, False)])
 def test_name_table_keeps_no_long_names(length: int, is_kept: bool) -> None:
-    """A sender may write any number of names of any length."""
+    """A sender can write any number of names of any length."""
     headers = [(b"sourceId", b"machine"), (b"seqNum", b"1"), (b"type", b"t" * length)]
     log = batch([record(None, None, headers, offset_delta=at) for at in range(2)])
     one, other = Way(Setting(), is_native=True).read(RAW, log).events

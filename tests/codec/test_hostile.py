@@ -1,6 +1,6 @@
 """Laws and examples: both codecs read any batch alike, word for word, whatever its sender wrote.
 
-Its offsets rise, lie within those of the batch, and cover all its content.
+Offsets of its records rise, lie within the batch, and cover all of its content.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NOTHING = b"\x00\x00\x00\x01\x01"
 
 @pytest.fixture(params=[native.memory_records, plain.memory_records], ids=["native", "plain"])
 def make(request: pytest.FixtureRequest) -> Any:
-    """Return the function with which either codec reads a log."""
+    """Return the function that reads a log, of each codec in turn."""
     return request.param
 
 
@@ -67,7 +67,7 @@ def test_law_position_stays_in_batch(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
 def test_law_polls_stay_in_the_batch(make: Any, seed: int) -> None:
-    """A poll may end within a batch, at the position of a record."""
+    """A poll can end within a batch, at a record's position."""
     dice = random.Random(seed)
     for _ in range(60):
         log, end = hostile_batch(dice, BASE)
@@ -110,7 +110,9 @@ def nothing(delta: int) -> bytes:
         ((0, 1, (1 << 63) - 1), (True, True, False)),
     ],
 )
-def test_false_offset_is_dead(make: Any, deltas: tuple[int, ...], sound: tuple[bool, ...]) -> None:
+def test_false_offset_is_unreadable(
+    make: Any, deltas: tuple[int, ...], sound: tuple[bool, ...]
+) -> None:
     log = batch([nothing(delta) for delta in deltas], base_offset=BASE)
     assert ends_of(make, log) == [
         (BASE + at, BASE + at, "" if is_sound else face.OFFSET) for at, is_sound in enumerate(sound)
@@ -145,7 +147,7 @@ def test_compacted_batch_keeps_offsets(make: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("compression", [0, LZ4])
-def test_malformed_record_is_dead_alone(
+def test_only_malformed_record_is_unreadable(
     make: Any, body: bytes, detail: str, compression: int
 ) -> None:
     records = [framed(body), nothing(1)]
@@ -159,14 +161,14 @@ def test_record_attributes_are_ignored(make: Any, attributes: int) -> None:
     assert ends_of(make, log) == [(BASE, BASE, "")]
 
 
-def test_time_beyond_64_bits_is_dead(make: Any) -> None:
+def test_time_beyond_64_bits_is_unreadable(make: Any) -> None:
     late = record(None, None, [], delta_ms=5)
     log = batch([late], base_offset=BASE, attributes=0, first_ms=(1 << 63) - 2)
     assert ends_of(make, log) == [(BASE, BASE, face.TIMESTAMP)]
 
 
 @pytest.mark.parametrize("length", [varint(-1), varint(99), varint(1 << 62), b"\xff" * 11])
-def test_bad_length_ends_the_batch(make: Any, length: bytes) -> None:
+def test_bad_length_loses_rest_of_batch(make: Any, length: bytes) -> None:
     log = batch([nothing(0), length + nothing(1)[1:], nothing(2)], base_offset=BASE)
     assert ends_of(make, log) == [(BASE, BASE, ""), (BASE + 1, BASE + 2, face.NO_RECORD)]
 
@@ -180,7 +182,7 @@ def test_count_must_fit_the_offsets(make: Any, count: int, last_delta: int) -> N
 
 
 @pytest.mark.parametrize("number", [GZIP, SNAPPY, LZ4, ZSTD, 5, 7])
-def test_bad_compression_is_dead(make: Any, number: int) -> None:
+def test_bad_compression_is_unreadable(make: Any, number: int) -> None:
     payload = (compress(number, nothing(0)) if number <= ZSTD else b"") + b"tail"
     log = batch([], base_offset=BASE, attributes=number, payload=payload, count=2)
     sound = batch([nothing(0)], base_offset=BASE + 2)
@@ -190,7 +192,7 @@ def test_bad_compression_is_dead(make: Any, number: int) -> None:
     assert rest == [(BASE + 2, BASE + 2, "")]
 
 
-def test_trailing_bytes_are_dead(make: Any) -> None:
+def test_trailing_bytes_are_unreadable(make: Any) -> None:
     log = batch([nothing(0), nothing(1) + b"\x00"], base_offset=BASE)
     assert ends_of(make, log) == [(BASE, BASE, ""), (BASE + 1, BASE + 1, face.BEHIND)]
     log = batch([], base_offset=BASE, payload=b"\x00", count=0, last_delta=4)
@@ -227,7 +229,7 @@ def test_bad_base_offset_is_refused(make: Any, base: int) -> None:
     assert fault.__name__ == "CorruptRecordException"
 
 
-def test_dead_letter_names_only_offsets() -> None:
+def test_dead_letter_names_its_offsets() -> None:
     whole = Unreadable(5, 9, NOW_MS, 1, face.COUNT).dead(7)
     assert (whole.offset, whole.at_ns, whole.reason) == (5, 7, "record_unreadable")
     assert whole.detail.startswith("offsets 5 to 9 cannot be read: the batch's number of records")

@@ -1,4 +1,4 @@
-"""Laws: every decoder reads an object as the scanner does where the scanner accepts it, and common
+"""Laws: every decoder agrees with the scanner on each object that the scanner accepts, and common
 objects are accepted.
 """
 
@@ -67,7 +67,7 @@ def text_of(dice: Random) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
-def test_law_decoders_agree(seed: int) -> None:
+def test_law_decoders_agree_with_scanner(seed: int) -> None:
     dice = Random(seed)
     scan = Scanner(NAMES).read
     plain = 0
@@ -116,11 +116,11 @@ def test_common_objects_are_accepted(text: bytes) -> None:
         b"\xef\xbb\xbf{}", b'{"n":1}\x00',
     ],
 )  # fmt: skip
-def test_other_texts_are_refused(text: bytes) -> None:
+def test_unsupported_texts_are_refused(text: bytes) -> None:
     assert Scanner(NAMES).read(text) is None
 
 
-def test_scanner_stays_within_the_text() -> None:
+def test_truncated_texts_are_refused() -> None:
     text = b'{"device":"12345678","n":12345678901234567,"o":[true,false,null,"\xc3\xa4"]}'
     assert Scanner(NAMES).read(text) is not None
     assert {Scanner(NAMES).read(text[:size]) for size in range(len(text))} == {None}

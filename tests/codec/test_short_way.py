@@ -1,5 +1,5 @@
 """Laws: the compiled codec reads mapped records as the general path does, and writes the same
-bytes. Plain ones skip the general path.
+bytes. Plain records skip the general path.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def log_of(dice: Random) -> bytes:
 
 
 def read_of(topology: Topology, log: bytes, *, is_native: bool) -> tuple[Read, list[object]]:
-    """Return the records read, and their form for people and in the ordered topic."""
+    """Return the records read, and their fields and ordered-topic bytes to compare."""
     reader: Any = field_reader(topology, "t")
     short = find_short_path(reader) if is_native else None
     inlet = MappedInlet(reader, HeaderReader(HeaderConfig()), MAX_BYTES, 3, (), short)
@@ -94,7 +94,7 @@ def read_of(topology: Topology, log: bytes, *, is_native: bool) -> tuple[Read, l
     told: list[object] = [event_told(event) for event in read.events]
     told += [dead_told(dead) for dead in read.dead]
     writer = HeaderWriter(HeaderConfig())
-    # A law in test_writing.py holds that both writers write the same.
+    # A law in test_writing.py shows that both writers write the same.
     outbox = Outbox(lambda: batches.new_batch(1 << 20, None, is_transactional=False))
     OrderedOutlet(writer, TARGETS).put_all([e for e in read.events if not e.kind], outbox)
     for filled in outbox.take().values():
@@ -103,7 +103,7 @@ def read_of(topology: Topology, log: bytes, *, is_native: bool) -> tuple[Read, l
 
 
 @pytest.mark.parametrize("seed", [1_000, *range(FIRST, FIRST + SEEDS)])
-def test_law_mapped_events_are_equal(seed: int) -> None:
+def test_law_mapped_events_agree(seed: int) -> None:
     dice = Random(f"mapped {seed}")
     for _ in range(40):
         topology = topology_of(dice, dice.choice(["default", "presses"]))
@@ -115,7 +115,7 @@ def test_law_mapped_events_are_equal(seed: int) -> None:
 def plainly_read(
     monkeypatch: pytest.MonkeyPatch, given: bytes, name: str = "default", **settings: Any
 ) -> Any:
-    """Read a record that may not go to the general path, and return its event."""
+    """Read a record that must not go to the general path, and return its event."""
     stream = StreamConfig.model_validate({"input": "t", **settings})
     inlet = make_input_inlet(Topology(streams={name: stream}), "t")
     monkeypatch.setattr(
@@ -127,7 +127,7 @@ def plainly_read(
     return event
 
 
-def test_nested_fields_are_read_fast(
+def test_nested_fields_skip_general_path(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fields = {"source": "key", "seq": "payload.n", "ts": "timestamp"}
@@ -140,8 +140,8 @@ def test_nested_fields_are_read_fast(
     assert event.digest == digest_of(event) == crc32(value, crc32(b"A"))
 
 
-def test_plain_record_is_read_fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise the law would compare the general path with itself."""
+def test_plain_record_skips_general_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a fast path the law would compare the general path with itself."""
     fields = {name: f"payload.{name}" for name in ("source", "seq", "ts", "type", "epoch")}
     value = b'{"source":"s1","seq":7,"ts":5,"type":"A","epoch":2,"more":[1]}'
     given = record(b"k", value, [(b"trace", b"x")])

@@ -65,7 +65,7 @@ def test_law_codecs_accept_the_same() -> None:
     assert events == [
         (40, "", 0),
         (42, "", 2),
-        (44, DEAD, 4),  # signed but unreadable, so it keeps its place
+        (44, DEAD, 4),  # A signed, unreadable record keeps its place.
         (45, DEAD, 5),
         (46, "heartbeat", 6),
         (47, "", 7),

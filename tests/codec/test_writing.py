@@ -26,13 +26,13 @@ WAYS: tuple[tuple[Topic, Topic], ...] = ((RAW, SEQUENCED), (RAW, ORDERED), (SEQU
 
 @pytest.fixture(autouse=True)
 def a_clock_that_stands(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stop the clock of gzip, which writes the time of packing into its output."""
+    """Stop gzip's clock, since gzip writes the time into its output."""
     monkeypatch.setattr(gzip, "time", SimpleNamespace(time=lambda: 0.0))
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
 @pytest.mark.parametrize(("reads", "writes"), WAYS)
-def test_law_events_become_equal_bytes(reads: Topic, writes: Topic, seed: int) -> None:
+def test_law_codecs_write_the_same_bytes(reads: Topic, writes: Topic, seed: int) -> None:
     dice = random.Random(f"{reads} {writes} {seed}")
     for _ in range(12):
         setting = seeded_setting(dice)
@@ -51,7 +51,7 @@ def test_law_events_become_equal_bytes(reads: Topic, writes: Topic, seed: int) -
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
-def test_law_stages_pass_on_equal_bytes(seed: int) -> None:
+def test_law_stages_forward_the_same_bytes(seed: int) -> None:
     dice = random.Random(seed)
     setting = seeded_setting(dice)
     log = seeded_topic_log(dice, RAW, setting)
@@ -119,8 +119,8 @@ def test_only_bytes_are_accepted() -> None:
     assert each.record_count() == 0
 
 
-def test_plain_event_is_written_fast() -> None:
-    """Otherwise the law would compare the general path with itself."""
+def test_plain_event_skips_general_path() -> None:
+    """Without a fast path the law would compare the general path with itself."""
     headers = [(b"sourceId", b"a"), (b"seqNum", b"1"), (b"trace", None)]
     way = Way(Setting(by_time=("timed",)), is_native=True)
     timed = [(b"sourceId", b"a"), (b"streamId", b"timed")]

@@ -1,7 +1,7 @@
-"""Both codecs side by side: each reads a log, changes the events as operators would, and writes
+"""Run both codecs side by side: each reads a log, changes the events as operators would, and writes
 them.
 
-Seeded records of topics, mostly sound, serve the laws of events and of writing.
+Seeded records, mostly sound, serve the laws on reading and writing events.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Setting:
 
 
 class Way:
-    """One of the codecs; `seen` is the answer to compare."""
+    """One of the codecs; `seen` collects the results to compare."""
 
     def __init__(self, setting: Setting, *, is_native: bool) -> None:
         self._setting = setting

@@ -1,4 +1,4 @@
-"""Run a command that may hang, together with all processes that it starts."""
+"""Run a command that can hang, together with all processes that it starts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests import ROOT
 def run_to_end(command: Sequence[str], env: Mapping[str, str], timeout_s: float) -> str:
     """Run a command in the project's folder, assert that it succeeds, and return its output.
 
-    Raises subprocess.TimeoutExpired after `timeout_s`, when its process group is killed.
+    Kills its process group and raises subprocess.TimeoutExpired after `timeout_s`.
     """
     with subprocess.Popen(
         command,

@@ -31,14 +31,14 @@ def engine() -> Iterator[Engine]:
 
 @pytest.fixture(scope="session")
 def image(engine: Engine) -> str:
-    """Return the name of the image."""
+    """Build the product image, and return its name."""
     with measure("product image"):
         return product_image.build(engine)
 
 
 @contextmanager
 def measure(what: str) -> Iterator[None]:
-    """Measure the seconds of the body, which the end of the run shows."""
+    """Measure how many seconds the body takes, for the run's summary."""
     began_s = time.monotonic()
     yield
     SECONDS[what] = time.monotonic() - began_s

@@ -32,7 +32,8 @@ def is_ready(engine: Engine, name: str) -> bool:
     return True
 
 
-def test_image_is_compiled_without_pip(engine: Engine, image: str) -> None:
+def test_image_is_compiled_and_has_no_pip(engine: Engine, image: str) -> None:
+    """An unprivileged user runs the image, whose size is below 600 MiB."""
     code = (
         "from codec import native; from topology.pattern.run import engine;"
         " from importlib.util import find_spec; print(engine.__file__, find_spec('pip'))"
@@ -50,7 +51,7 @@ def test_demo_runs_without_rights(engine: Engine, image: str) -> None:
 
 
 def test_worker_runs_without_rights(engine: Engine, image: str, tmp_path: Path) -> None:
-    """A worker becomes ready, and exits by itself when the engine stops it."""
+    """A worker becomes ready, and exits with 0 when the engine stops it."""
     file = tmp_path / "topology.yaml"
     file.write_text("streams: {default: {}}\n")
     file.chmod(0o644)

@@ -1,6 +1,7 @@
 """End to end: `make up` processes events while the worker with the task is killed.
 
-Its successor is restarted. Then come `make down`, and `make up` again on the same volumes.
+The worker that then has the task is restarted. After `make down`, a second `make up` continues on
+the same volumes.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def has_task(worker: str) -> bool:
 
 
 def await_task() -> str:
-    """Return the worker that has the task, once one has it; the other one is its standby."""
+    """Wait until a worker has the task, and return that worker; the other one is its standby."""
     found: list[str] = []
 
     def is_taken() -> bool:
@@ -98,7 +99,7 @@ def test_up_survives_kill_and_down(engine: Engine, image: str, setting: Setting)
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: state_of(engine, first)["restarts"] == 1, f"a new {first}")
         sender.await_share(0.6)
-        # The task goes to the standby, or back to the killed one if that has joined again by then.
+        # The task goes to the standby, or back to the killed worker if it has rejoined by then.
         second = await_task()
         print(f"{first} was killed, {second} has the task")
         engine.docker("restart", "--time", "45", f"{PROJECT}-{second}-1")

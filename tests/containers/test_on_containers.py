@@ -32,7 +32,7 @@ OURS = {
 
 
 def run(engine: Engine, *words: str, **env: str) -> str:
-    """Run pytest, which must pass, and return what it prints."""
+    """Run pytest, assert that it passes, and return its output."""
     command = [sys.executable, "-m", "pytest", *QUIETLY, *words]
     told = run_to_end(command, {**engine.env, "PYTHONPATH": str(ROOT), **env}, RUN_TIMEOUT_S)
     print(told)
@@ -41,7 +41,7 @@ def run(engine: Engine, *words: str, **env: str) -> str:
 
 @pytest.mark.parametrize("module", OURS)
 def test_our_tests_pass_on_containers(engine: Engine, module: str) -> None:
-    """Containers are started without Ryuk where its image cannot be pulled."""
+    """Containers start without Ryuk if its image cannot be pulled."""
     reaper = {} if programs.is_pulled() else {"RYUK_CONTAINER_IMAGE": NOWHERE}
     told = run(engine, module, *OURS[module], INORDER_BROKER="container", **reaper)
     assert re.search(r"\d passed", told)
@@ -49,8 +49,8 @@ def test_our_tests_pass_on_containers(engine: Engine, module: str) -> None:
     assert engine.docker("ps", "--all", "--quiet") == ""
 
 
-def test_example_of_the_page_passes(engine: Engine) -> None:
-    """This run ignores the project's own settings of pytest."""
+def test_example_on_the_page_passes(engine: Engine) -> None:
+    """Pytest runs without the project's own settings."""
     off = {} if programs.is_pulled() else {"TESTCONTAINERS_RYUK_DISABLED": "true"}
     path = f"{ROOT / '.venv/bin'}:{engine.env['PATH']}"
     own = ("-c", os.devnull, "--rootdir", str(ROOT))

@@ -55,8 +55,7 @@ LEFT_OUT = ("…", "...")
 class Command(NamedTuple):
     """A command on a page.
 
-    `words` are those that a shell would pass; `is_whole` holds in a block where nothing is left
-    out.
+    `words` are those that a shell would pass; `is_whole` is true in a block if nothing is left out.
     """
 
     page: str
@@ -85,7 +84,7 @@ def commands_of(page: Path, root: Path = ROOT) -> list[Command]:
 def spans_of(page: Path) -> list[str]:
     """Return the backquoted spans of a page's text.
 
-    A file that is no page also gives each word that can only be a name.
+    A file that is not a page also gives each word that can only be a name.
     """
     text = page.read_text("utf-8")
     spans = [span["said"] for span in SPAN.finditer(_without_blocks(text))]
@@ -137,7 +136,7 @@ def _is_over(line: str) -> bool:
         return False
     try:
         shlex.split(line, comments=True)
-    except ValueError:  # It ends within quotes.
+    except ValueError:  # The line ends within quotes.
         return False
     return True
 

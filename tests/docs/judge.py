@@ -1,7 +1,7 @@
 """Judge whether a command could be typed as it stands: the program accepts it, and what it names
 exists.
 
-Nothing is run. A word in capitals (`DIR`, `HOST:PORT`) stands for a value of the reader's.
+Nothing is run. A word in capitals (`DIR`, `HOST:PORT`) stands for a value that the reader chooses.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Wrong(Exception):
 
 
 def judge(command: Command) -> None:
-    """Raise Wrong where the command could not be typed as it stands."""
+    """Raise Wrong if the command could not be typed as it stands."""
     program, *words = command.words
     {
         "inorder": judge_inorder,
@@ -66,7 +66,7 @@ def judge(command: Command) -> None:
 
 
 def is_there(word: str) -> None:
-    """Raise Wrong where a word that is written as a path of this repository is none."""
+    """Raise Wrong if a word looks like a path in this repository but names no file."""
     found = NAMED.match(word)
     if found is None or word.split("/", maxsplit=1)[0] not in FOLDERS:
         return
@@ -76,14 +76,14 @@ def is_there(word: str) -> None:
 
 
 def _nothing(_: Sequence[str], __: bool) -> None:
-    """Accept a program of others, with nothing of ours in it."""
+    """Accept a third-party program."""
 
 
 # -- inorder ---------------------------------------------------------------------------------------
 
 
 def judge_inorder(words: Sequence[str], is_whole: bool) -> None:
-    """Raise Wrong where no command takes the words after `inorder`."""
+    """Raise Wrong if no command takes the words after `inorder`."""
     context = click.Context(main, info_name="inorder")
     command: click.Command = main
     rest = list(words)
@@ -104,7 +104,7 @@ def judge_inorder(words: Sequence[str], is_whole: bool) -> None:
 def takes(
     command: click.Command, context: click.Context, words: Sequence[str], is_whole: bool
 ) -> None:
-    """Raise Wrong where the command does not take these options and values.
+    """Raise Wrong if the command does not take these options and values.
 
     A whole command must also have all that it requires.
     """
@@ -152,7 +152,7 @@ def options() -> frozenset[str]:
 
 @cache
 def _benchmarks() -> dict[str, click.Command]:
-    """Return the benchmarks that are commands of click."""
+    """Return the benchmarks that are click commands."""
     modules = {name: importlib.import_module(f"benchmarks.{name}") for name in bench.find_all()}
     return {
         name: module.command
@@ -196,7 +196,7 @@ def _of_pattern(target: str) -> bool:
 
 
 def _called_by(target: str) -> tuple[click.Command, list[str]] | None:
-    """Return the command that gets ARGS, or None for a program of others."""
+    """Return the command that gets ARGS, or None for a third-party program."""
     from cli.demo.show import command as demo
     from cli.spark.command import run
 
@@ -237,8 +237,8 @@ def _helm(words: Sequence[str], is_whole: bool) -> None:
 
 
 def is_value(name: str) -> None:
-    """Raise Wrong where the chart has no value of that name, as a.b.c; a backslash precedes a dot
-    within a name.
+    """Raise Wrong if the chart has no value with that name, such as a.b.c; a backslash precedes a
+    dot within a name.
     """
     place: Any = SCHEMA
     for key in re.split(r"(?<!\\)\.", name):
@@ -253,7 +253,7 @@ def is_value(name: str) -> None:
 
 
 def are_values(values: Mapping[str, Any], below: str = "") -> None:
-    """Raise Wrong where the chart has no values of these names."""
+    """Raise Wrong if the chart has no values with these names."""
     for key, value in values.items():
         name = f"{below}{key.replace('.', chr(92) + '.')}"
         is_value(name)

@@ -1,4 +1,4 @@
-"""Examples: code and settings of pages run as they stand, with the results that the pages state."""
+"""Examples: code and settings on pages run as they stand, with the results that the pages state."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def test_ci_page_shows_kafka_example() -> None:
     assert example.endswith(block("docs/guides/test_in_ci.md", "python", "DockerContainer"))
 
 
-def test_script_of_size_page_measures(capsys: pytest.CaptureFixture[str]) -> None:
+def test_size_page_script_prints_sizes(capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(EXAMPLES / "size.py"))["main"](50, 5)
     said = capsys.readouterr().out
     assert re.fullmatch(r"-?[\d.]+ MB, [\d.]+ us an event, \d+ buffered\n", said), said
 
 
-def test_page_shows_example_detector(tmp_path: Path) -> None:
+def test_shown_detector_matches_example(tmp_path: Path) -> None:
     (tmp_path / "detectors.py").write_text(block("docs/guides/detectors.md", "python"))
     (tmp_path / "detector.yaml").write_bytes((EXAMPLES / "detector.yaml").read_bytes())
     events = EXAMPLES / "detector.jsonl"
@@ -65,7 +65,8 @@ def test_readme_shows_the_topology_file() -> None:
     assert yaml.safe_load(block("README.md", "yaml")) == yaml.safe_load(file.read_text())
 
 
-def test_readme_lines_keep_their_order() -> None:
+def test_readme_shows_real_output_lines() -> None:
+    """Lines appear in the output in the order shown."""
     shown = [json.loads(line) for line in block("README.md", "json").splitlines()]
     sample = EXAMPLES / "telemetry.csv"
     said = iter(inorder("replay", "--topology", sample.with_suffix(".yaml"), sample).lines)
@@ -73,7 +74,7 @@ def test_readme_lines_keep_their_order() -> None:
         assert any(part_of(line, part) == part for line in said), part
 
 
-def test_keys_of_the_secure_page_sign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secure_page_makes_working_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = "docs/operate/secure.md"
     monkeypatch.chdir(tmp_path)
     path = f"{ROOT / '.venv/bin'}:{os.environ['PATH']}"

@@ -1,4 +1,4 @@
-"""Examples: clocks and results behave as the pages of concepts state."""
+"""Examples: clocks and results behave as the concept pages state."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_windows_are_certain_as_shown(
 
 
 def _five_sources() -> list[dict[str, Any]]:
-    """Return an event of each source every 200 ms for a minute, which arrives 3 ms later."""
+    """Return a minute of events from five sources, one every 200 ms each, arriving 3 ms later."""
     return [
         {"source": f"s{source}", "seq": seq, "ts": ts_ns, "arrival": ts_ns + 3_000_000}
         for seq in range(300)

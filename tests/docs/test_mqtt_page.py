@@ -1,4 +1,4 @@
-"""Examples: the bridge from MQTT, with a stand-in for paho-mqtt and a broker of Kafka."""
+"""Examples: the bridge from MQTT, with a stand-in for paho-mqtt and a Kafka broker."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""End to end: the commands of the tutorial and of the operators' pages, run on a real Kafka.
+"""End to end: the commands in the tutorial and on the operators' pages, run on a real Kafka.
 
-Only addresses, ports and names of topics differ, since the broker is shared (`Ground.words`). The
+Only addresses, ports and topic names differ, since the broker is shared (`Ground.words`). The
 commands are taken from the pages. A new one has to be run here, or be listed with the test that
 runs it.
 """
@@ -49,18 +49,18 @@ TOPICS = ("raw", "ordered", "sequenced", "gaps", "late", "dead", "clock", "resen
 
 
 def told(page: Path) -> list[Command]:
-    """Return the commands that a block of the page has typed in full."""
+    """Return the `inorder` commands that the page's blocks show in full."""
     return [each for each in commands_of(page) if each.program == "inorder" and each.is_whole]
 
 
 class Serving(tests.command.Command):
-    """A command that serves."""
+    """A serving command, forked from a process that has imported it."""
 
     begun_as = ForkedProcess
 
 
 class Ground:
-    """A folder with the files that the pages mention, and a broker; `typed` are the commands that
+    """A folder with the files that the pages mention, and a broker; `typed` has the commands that
     were run.
     """
 
@@ -78,7 +78,7 @@ class Ground:
         }
 
     def words(self, command: Command) -> list[str]:
-        """Return the words after `inorder`."""
+        """Return the command's words after `inorder`, with this test's names and addresses."""
         self.typed.add(command)
         free = f"127.0.0.1:{free_ports(1)[0]}"
         asked = dict.fromkeys(("127.0.0.1:PORT", "HOST:PORT"), self.worker)
@@ -86,7 +86,7 @@ class Ground:
         return [instead.get(word, word) for word in command.words[1:]]
 
     def run(self, page: Path, said: str) -> Answer:
-        """Run the command of that page that begins so."""
+        """Run the page's first command that begins with `said`, and assert that it exits with 0."""
         words = self.words(self.told(page, said))
         answer = inorder(*words)
         assert answer.code == 0, (words, answer.err)
@@ -135,7 +135,7 @@ def write_events(*numbers: int) -> None:
 
 
 def name_apart(ground: Ground) -> None:
-    """Give the topology that `init` wrote topics of its own, and one for requests."""
+    """Give the topology that `init` wrote its own topics, and one for requests."""
     topology = yaml.safe_load(Path("t.yaml").read_text())
     own = {name.partition(".")[2]: topic for name, topic in ground.topics.items()}
     streams = {"default": {"input": own.pop("raw"), "output": own.pop("ordered")}}
@@ -146,7 +146,7 @@ def name_apart(ground: Ground) -> None:
 
 
 def second_topology() -> str:
-    """Write the second topology of change.md: another application with other names of outputs."""
+    """Write the second topology of change.md: another application with other output names."""
     topology = yaml.safe_load(Path("t.yaml").read_text())
     topology["application"] += "-second"
     topology["streams"]["default"]["output"] += "-second"
@@ -158,7 +158,7 @@ def second_topology() -> str:
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_commands_of_the_pages_work(ground: Ground) -> None:
+def test_page_commands_work(ground: Ground) -> None:
     write_events(0, 2, 1)
     ground.run(TUTORIAL, "init")
     ground.run(TUTORIAL, "check t.yaml")
@@ -193,7 +193,9 @@ def test_commands_of_the_pages_work(ground: Ground) -> None:
 
 
 def asks_for_what_is_missing(ground: Ground) -> None:
-    """Assert that 3 and 4 are given up and requested once, and 6 and 7 by `--follow`."""
+    """Assert that numbers 3 and 4 are given up and requested once, and that `--follow` requests 6
+    and 7.
+    """
     gaps = ("read", "--brokers", ground.brokers, "--topic", ground.topics["events.gaps"])
     write_events(5)
     ground.run(TUTORIAL, "produce")

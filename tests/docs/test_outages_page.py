@@ -1,4 +1,4 @@
-"""End to end: "Kafka is down" of docs/operate/outages.md, on a broker that stays away."""
+"""End to end: "Kafka is down" in docs/operate/outages.md, on a broker that is down for minutes."""
 
 from __future__ import annotations
 

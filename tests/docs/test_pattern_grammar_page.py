@@ -64,12 +64,12 @@ def as_written() -> Lark:
 
 
 @pytest.mark.parametrize("query", [*EXAMPLES.splitlines(), *PUBLISHED.values()])
-def test_grammar_accepts_the_language(query: str, as_written: Lark) -> None:
+def test_grammar_accepts_known_queries(query: str, as_written: Lark) -> None:
     as_written.parse(query)
 
 
 @pytest.mark.parametrize("query", ["PATTERN A a", "PATTERN SEQ() WITHIN 1 s", "A a WITHIN 1 s"])
-def test_grammar_refuses_other_texts(query: str, as_written: Lark) -> None:
+def test_grammar_refuses_invalid_queries(query: str, as_written: Lark) -> None:
     with pytest.raises(UnexpectedInput):
         as_written.parse(query)
 

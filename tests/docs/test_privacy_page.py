@@ -49,13 +49,13 @@ def of_source(record: Read) -> bool:
 
 
 def newest_of(bootstrap: str, topic: str) -> list[Read]:
-    """Return the records of the topic that compaction leaves."""
+    """Return the topic's records that compaction would keep."""
     kept = {(each.partition, each.key): each for each in read_all(bootstrap, topic)}
     return [each for each in kept.values() if each.value is not None]
 
 
 class Plant:
-    """A plant with two sources of ten events a second each, one of which is to be forgotten."""
+    """A plant with two sources, each sending ten events a second; one is to be forgotten."""
 
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
@@ -92,7 +92,7 @@ class Plant:
         )
 
     def send_what_is_to_go(self) -> None:
-        """Send events that become lost, late and dead, beside those in order."""
+        """Send records that become a gap, a late event and a dead letter, and a clock record."""
         with self._lock:
             seq = self._next(SOURCE)
         self.until_ordered(SOURCE, beyond=seq)
@@ -102,12 +102,12 @@ class Plant:
         publish(self._setting, self._setting.topology.topics.clock, SOURCE, offset)
 
     def end(self) -> None:
-        """Send the end-of-stream marker of the source that is to be forgotten."""
+        """Send the end-of-stream marker for the source that is to be forgotten."""
         with self._lock:
             self.send({SOURCE: self._seqs.pop(SOURCE)}, kind=b"bye")
 
     def send_fast(self, count: int) -> None:
-        """Send so many events of the other source at once."""
+        """Send `count` events of the other source at once."""
         with self._lock:
             records = [
                 ("oven-2", b"{}", contract("oven-2", self._next("oven-2"), time.time_ns()))
@@ -116,7 +116,7 @@ class Plant:
             send(self._setting, records)
 
     def until_ordered(self, source: str, beyond: int | None = None) -> None:
-        """Wait until an event after this number, or after this instant, is ordered."""
+        """Wait until an event after number `beyond`, by default the newest one sent, is ordered."""
         seq = self._seqs[source] if beyond is None else beyond
 
         def ordered() -> list[int]:
@@ -194,7 +194,7 @@ def test_nothing_is_left_of_a_source(
             with pytest.raises(KafkaException, match="POLICY_VIOLATION"):
                 admin.delete_records([TopicPartition(name, 0, 1)])[TopicPartition(name, 0)].result()
         compact_soon(setting, compacted)
-        plant.send_fast(purging.LEAST)  # Records between stages are removed in such numbers.
+        plant.send_fast(purging.LEAST)  # Fewer records between stages are not deleted.
 
         def nothing_is_left() -> bool:
             for name in (*results, topics.clock):

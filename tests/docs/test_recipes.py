@@ -37,7 +37,7 @@ def test_recipe_is_short(path: Path) -> None:
     assert code_lines.of_module(path) <= MOST_LINES
 
 
-def test_confluent_loop_is_in_order(embedded_broker: EmbeddedBroker, topic: str) -> None:
+def test_confluent_loop_emits_in_order(embedded_broker: EmbeddedBroker, topic: str) -> None:
     producer = Producer({"bootstrap.servers": embedded_broker.bootstrap})
     for event in EVENTS:
         producer.produce(topic, json.dumps(event), partition=1)
@@ -56,7 +56,7 @@ def test_confluent_loop_is_in_order(embedded_broker: EmbeddedBroker, topic: str)
     assert [event.seq for event in islice(events, len(NUMBERS))] == sorted(NUMBERS)
     producer.produce(topic, json.dumps({"source": "press", "seq": 4}), partition=1)
     assert producer.flush(30) == 0
-    assert next(events).seq == len(NUMBERS)  # All before it was emitted, so it is stored.
+    assert next(events).seq == len(NUMBERS)  # Earlier offsets are stored by now.
     consumer.commit(asynchronous=False)
     (committed,) = consumer.committed([TopicPartition(topic, 1)])
     assert committed.offset == len(NUMBERS)
@@ -75,7 +75,7 @@ async def waited() -> list[int]:
 
 
 class FakeBroker:
-    """A broker with the part of FastStream's that the recipe uses; it keeps what is published."""
+    """A stand-in for FastStream's broker that keeps what is published."""
 
     def __init__(self, servers: str) -> None:
         self.servers = servers
@@ -90,7 +90,7 @@ class FakeBroker:
 
 
 def test_faststream_app_orders_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stand-ins replace FastStream, which is no part of the tests' environment."""
+    """Stand-ins replace FastStream, which the tests do not install."""
     package, confluent = ModuleType("faststream"), ModuleType("faststream.confluent")
     package.__dict__["FastStream"] = lambda broker: SimpleNamespace(broker=broker)
     confluent.__dict__["KafkaBroker"] = FakeBroker

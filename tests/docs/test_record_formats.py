@@ -1,7 +1,6 @@
 """Examples: docs/reference/record_formats.md names the contents of the topics.
 
-Its two readers, compiled and run as they stand, find the events and the current results of a
-worker.
+Its two readers, compiled and run as they stand, find a worker's events and current results.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def section(title: str) -> str:
 
 
 def rows(title: str) -> list[list[str]]:
-    """Return the cells of the first table of a section."""
+    """Return the cells of the first table in a section."""
     table = re.search(r"(?:^\|.*\n)+", section(title), re.M)
     assert table is not None
     return cells_of(table[0])
@@ -80,7 +79,7 @@ def code(kind: str) -> str:
 
 
 def shown(title: str) -> list[Shown]:
-    """Return the objects of the JSON blocks of a section."""
+    """Return the objects in the JSON blocks of a section."""
     found, decoder = list[Shown](), json.JSONDecoder()
     for block in CODE.finditer(section(title)):
         text = block["text"]
@@ -209,7 +208,7 @@ def ordered_in(records: list[Read]) -> list[Read]:
 
 
 def events_of(records: list[Read]) -> list[list[str]]:
-    """Return what the readers print of them, sorted: partitions are read in any order."""
+    """Return the fields that the readers print, sorted, since partitions are read in any order."""
     return sorted(
         [
             *(str(part) for part in record.name),
@@ -230,7 +229,7 @@ def current_of(records: list[Read]) -> Current:
 
 
 def read_by(process: Process, lines: int) -> tuple[list[list[str]], Current]:
-    """Run a reader until it has printed so many lines; return its events and results."""
+    """Run a reader until it has printed `lines` lines; return its events and results."""
     process.start()
     try:
         process.wait_until(lambda: len(of_reader(process.log)) >= lines, READ_TIMEOUT_S)
@@ -243,13 +242,13 @@ def read_by(process: Process, lines: int) -> tuple[list[list[str]], Current]:
 
 
 def of_reader(log: Path) -> list[str]:
-    """Return the whole lines of a log that a reader has printed."""
+    """Return the complete event and result lines in a reader's log."""
     lines = log.read_text(encoding="utf-8").rpartition("\n")[0].splitlines()
     return [line for line in lines if line.startswith(("event ", "result "))]
 
 
 def compiled(source: Path) -> list[str]:
-    """Compile a program of Java, and return the command that runs it."""
+    """Compile a Java program, and return the command that runs it."""
     path = jars.classpath()
     words = ["javac", "-Xlint:all", "-Werror", "-proc:none", "-cp", path, "-d", str(source.parent)]
     done = ended(*words, source)

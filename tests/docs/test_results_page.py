@@ -31,7 +31,7 @@ class Enough(Exception):
 
 
 class ReadToItsEnd:
-    """A consumer that stops when each partition has been at its end."""
+    """A consumer that stops once each partition has reached its end."""
 
     def __init__(self, servers: str, topic: str) -> None:
         settings = {"bootstrap.servers": servers, "group.id": topic, "enable.partition.eof": True}
@@ -80,7 +80,7 @@ def test_dictionary_has_current_results(kafka: SharedKafka, topic: str) -> None:
 
 
 def sunk(folder: Path, servers: str, topic: str, command: str) -> Rows:
-    """Return the current results once the sink has read each record."""
+    """Run the sink until it has read each record, and return the current results."""
     words = shlex.split(command)
     assert words[:2] == ["inorder", "sink"]
     sink = SinkProcess("sink", folder, *words[2:], "--group", topic)

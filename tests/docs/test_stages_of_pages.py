@@ -14,7 +14,9 @@ DEFAULT = parse("streams: {default: {}}\n")
 
 
 def test_page_shows_the_refusal() -> None:
-    """An older release had a file that named no stages; the suggested line works."""
+    """An older release left state for a file that named no stages. The stages that the refusal
+    suggests are valid.
+    """
     (shown,) = re.findall(r"^refused stages: .*$", CHANGE.read_text(), re.M)
     refused = str(refuse_abandoned("reorder", "events.raw", "", DEFAULT))
     assert re.fullmatch(".*".join(map(re.escape, shown.split("…"))), refused)
@@ -23,7 +25,7 @@ def test_page_shows_the_refusal() -> None:
     assert [stage.name for stage in again.stages][:2] == ["reorder", "merge"]
 
 
-def test_shown_stages_are_separate() -> None:
+def test_shown_line_separates_the_stages() -> None:
     (line,) = re.findall(r"^stages: .*$", SIZE.read_text(), re.M)
     query = "queries: {n: {window: tumbling 1s, aggregate: {n: count()}}}\n"
     cut = parse(f"streams: {{default: {{}}}}\n{query}{line}\n")
@@ -31,8 +33,10 @@ def test_shown_stages_are_separate() -> None:
     assert not cut.fused
 
 
-def test_table_of_tasks_is_right() -> None:
-    """Each row of the page gives the topics that one task reads as a whole."""
+def test_task_table_matches_the_code() -> None:
+    """Each case gives the topics that one task reads together; the page has the row for separate
+    topics.
+    """
     two = "streams: {a: {input: a%s}, b: {input: b%s}}\n"
     join = "queries: {j: {join: interval 1s, sides: {l: {stream: a}, r: {stream: b}}}}\n"
     assert DEFAULT.topics_read_together == [["events.raw"]]

@@ -32,7 +32,7 @@ def shown() -> list[list[dict[str, Any]]]:
 
 @pytest.mark.slow
 def test_page_shows_the_real_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the port differs, where another process uses it."""
+    """Only the port can differ, if another process uses it."""
     monkeypatch.chdir(ROOT)
     typed = [each.words[1:] for each in commands_of(PAGE) if each.is_whole]
     (serve,) = [words for words in typed if words[0] == "dev"]

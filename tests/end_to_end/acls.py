@@ -23,7 +23,7 @@ TIMEOUT_S: Final = 40.0
 KINDS: Final = ("topic", "group", "transactional_id")
 GUARDS: Final = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:ANONYMOUS",  # of the plain listener, which the test keeps to itself
+    "super.users": "User:ANONYMOUS",  # Clients of the plain listener, which only the test uses.
 }
 """Settings of a broker that denies everything by default."""
 
@@ -40,7 +40,7 @@ EVERY = AclBindingFilter(
 
 
 def bindings(page: str) -> Iterator[AclBinding]:
-    """Yield the rights that the page's lines of kafka-acls.sh grant."""
+    """Yield the rights that the kafka-acls.sh lines on the page grant."""
     known = argparse.ArgumentParser(exit_on_error=True)
     known.add_argument("--allow-principal", required=True)
     known.add_argument("--operation", action="append", required=True)
@@ -74,7 +74,7 @@ def allow(admin: AdminClient, said: Iterable[AclBinding]) -> None:
 
 
 class Right(NamedTuple):
-    """A right of a principal to one resource, as errors name it: Write on topic events.raw."""
+    """A principal's right to one resource, written as in errors: Write on topic events.raw."""
 
     principal: str
     operation: str
@@ -85,7 +85,7 @@ class Right(NamedTuple):
         return f"{self.operation} on {self.kind} {self.name}"
 
     def take(self, admin: AdminClient) -> None:
-        """Deny the right, whoever allows it."""
+        """Deny the right, even if another rule allows it."""
         denied = AclBinding(*self._where, AclPermissionType.DENY)
         admin.create_acls([denied])[denied].result(TIMEOUT_S)
 

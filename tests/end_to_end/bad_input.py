@@ -1,18 +1,19 @@
-"""Mistakes of producers and their outcomes: one table, read by people and tests.
+"""Producers' mistakes and their outcomes: one table, read by people and tests.
 
-Every case has a source of its own. It sends number 0, which is sound, then number 1 as the case has
-it, then number 2, sound again. `outcome` is that of number 1:
+Each case has its own source. That source sends a sound number 0, then number 1 as the case
+specifies, then a sound number 2. `outcome` is the outcome of number 1:
 
 * `emitted`: it is emitted in sequence.
 
-* `late`: it is emitted with a late mark (policy `late: pass`), as its time is long over.
+* `late`: it is emitted with a late mark (policy `late: pass`), as its time is long past.
 
 * `duplicate`, `control`: it is counted, and not emitted.
 
 * Any other outcome is the reason of its dead letter.
 
-With `hole` the record does not show that it is number 1. It counts as missing, and number 2 is
-buffered until the gap is given up. Otherwise the dead letter takes the place of number 1.
+With `hole` the record does not show that it is number 1. Number 1 then counts as missing, and
+number 2 is buffered until the gap is given up. Otherwise the dead letter takes the place of number
+1.
 """
 
 from __future__ import annotations

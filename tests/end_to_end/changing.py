@@ -37,7 +37,7 @@ Form = Callable[[str, int, int], tuple[bytes, Headers]]
 
 
 def plain(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
-    """Return a record by the header contract."""
+    """Return a record that follows the header contract."""
     return b'{"i": %d}' % seq, _headers(("sourceId", "seqNum", "ts"), source, seq, ts_ns)
 
 
@@ -50,7 +50,7 @@ RENAMED: Final = {"preset": "cloudevents"}
 
 
 def mapped(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
-    """Return a record with its fields in the value by the paths of `MAPPED`, with time in ms."""
+    """Return a record with its fields in the value, at the paths in `MAPPED`, and its ms."""
     return json.dumps({"who": source, "n": seq, "at": ts_ns // 10**6, "i": seq}).encode(), []
 
 
@@ -61,7 +61,7 @@ MAPPED: Final[dict[str, Any]] = {
 
 
 def nested(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
-    """Return a record with its fields deeper in the value, by the paths of `NESTED`.
+    """Return a record with its fields deeper in the value, at the paths of `NESTED`.
 
     Its time is in s.
     """
@@ -75,7 +75,7 @@ NESTED: Final[dict[str, Any]] = {
 
 
 def headed(name: str, content: str, form: Form = plain) -> Form:
-    """Return the form with a header of that name."""
+    """Return the form with one more header."""
 
     def write(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
         value, headers = form(source, seq, ts_ns)
@@ -104,7 +104,7 @@ def _headers(names: Sequence[str], source: str, seq: int, ts_ns: int) -> Headers
 
 
 class App:
-    """An application whose file may be changed.
+    """An application whose file can be changed.
 
     `write` writes `file`, with `more` as further keys. `base_ns` is the time of number 0: a whole
     100 s, some minutes ago. Further events follow `EVERY_NS` apart.
@@ -129,7 +129,7 @@ class App:
         self.worker = self.another_worker("a")
 
     def stream(self, word: str = "raw", output: str = "ordered", **more: Any) -> Line:
-        """Return a stream with an input of its own."""
+        """Return a stream with its own input."""
         return {
             "input": f"{word}-{self.name}",
             "output": f"{output}-{self.name}",
@@ -179,16 +179,14 @@ class App:
         return inorder("check", self.path, "--brokers", self.bootstrap)
 
     def begins(self, *paths: str, ends: Iterable[str] = ()) -> None:
-        """Assert that the check prints these lines, and refuses none."""
+        """Assert that the check reports exactly these paths as beginning and ending."""
         done = self.check().well()
         said = [line.split(": ")[0].split(maxsplit=1) for line in done.out.splitlines()]
         wanted = [["begins", path] for path in paths] + [["ends", path] for path in ends]
         assert sorted(said) == sorted(wanted), done.out
 
     def refuses(self, *says: str) -> None:
-        """Assert that the check and the worker refuse the file, each in one line with the same
-        words.
-        """
+        """Assert that both the check and the worker refuse the file with these words."""
         done = self.check()
         assert done.code == REFUSED, done.out + done.err
         refused = [line for line in done.out.splitlines() if line.startswith("refused ")]
@@ -198,7 +196,7 @@ class App:
         self.ends_refused(*says)
 
     def changes_nothing(self) -> None:
-        """Assert that the file changes nothing in what runs."""
+        """Assert that the check finds no change to the running application."""
         self.check().well("changes nothing in the running")
 
     # -- the worker --------------------------------------------------------------------------------
@@ -207,7 +205,7 @@ class App:
         return Worker(name, self.path, self.bootstrap, self.folder, *options)
 
     def start(self, *options: str) -> None:
-        """Run the file as it is now, with options for this run."""
+        """Write the file, and start a worker with these options."""
         self.write()
         self.worker = self.another_worker("a", *options)
         self.worker.start()
@@ -218,7 +216,7 @@ class App:
         assert "Traceback" not in self.worker.log, self.worker.log[-3000:]
 
     def ends_refused(self, *says: str) -> None:
-        """Assert that a worker exits with 2 and without a traceback."""
+        """Assert that a worker exits with 2 and these words, and without a traceback."""
         self.write()
         self.worker = self.another_worker("a")
         self.worker.start()
@@ -258,7 +256,7 @@ class App:
         )
 
     def run(self, numbers: Iterable[int], count: int, **how: Any) -> None:
-        """Run the file as it is now, send these numbers, and stop when so many are emitted and none
+        """Start the worker, send these numbers, and stop once `count` events are emitted and none
         is buffered.
         """
         self.start()
@@ -266,7 +264,7 @@ class App:
         self.finish(count)
 
     def finish(self, count: int) -> None:
-        """Stop when so many events are emitted and none is buffered."""
+        """Stop once `count` events are emitted and none is buffered."""
         self.await_events(count)
         self.await_drained()
         self.stop()
@@ -274,7 +272,9 @@ class App:
     # -- outputs -----------------------------------------------------------------------------------
 
     def read(self, topic: str) -> list[Read]:
-        """Return all records of one of its topics; `ordered` is that of the stream `default`."""
+        """Return all records of one of the application's topics; `ordered` is the output of the
+        stream `default`.
+        """
         return read_all(self.bootstrap, self._name_of(topic))
 
     def _name_of(self, topic: str) -> str:
@@ -309,7 +309,7 @@ class App:
         wait_until(lambda: self.waiting == count, f"{count} that wait")
 
     def await_events(self, count: int) -> None:
-        """Wait until so many events are emitted."""
+        """Wait until `count` events are emitted."""
 
         def there(found: list[Read]) -> bool:
             assert self.worker.alive, self.worker.log[-3000:]
@@ -372,7 +372,7 @@ class App:
 
 
 def name_of(event: Read) -> tuple[str, int]:
-    """Return source and number, under either names of headers."""
+    """Return source and number from either set of header names."""
     source, seq = event.header("sourceId"), event.header("seqNum")
     if source is None or seq is None:
         source, seq = event.header("ce_source"), event.header("ce_sequence")

@@ -1,4 +1,4 @@
-"""A day of an operator: random acts, one after another, while a sender goes on.
+"""An operator's day: random acts, one after another, while a sender keeps sending.
 
 INORDER_CHAOS_SEED is the seed (tests/end_to_end/test_chaos.py).
 """
@@ -28,7 +28,7 @@ Act = Callable[[], object]
 
 
 class Day:
-    """A day with its remaining acts; those of `last` end it, and `dice` serves the acts too."""
+    """A day with its remaining acts, those in `last` at the end; acts use `dice` too."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.dice = Random(SEED)
@@ -52,7 +52,7 @@ class Day:
     def go_through(
         self, setting: Setting, meanwhile: Callable[[], object] = lambda: None, **of_sender: Any
     ) -> None:
-        """Send all day, and wait until all that was sent is emitted."""
+        """Send all day, and wait until everything sent is emitted."""
         rows = crowd(EVENTS, seed=SEED).rows
         sender = Sender(setting, rows, speed=RATE / RATE_HZ, **of_sender).start()
         emitted = Emitted(setting)

@@ -36,7 +36,7 @@ class Flow:
     def until(self, done: Callable[[], bool], what: str) -> None:
         """Wait until the condition holds.
 
-        Raises AssertionError when for long it does not hold and no event comes.
+        Raises AssertionError if it does not hold for long while no event comes.
         """
         patience = Patience()
         while not done():
@@ -60,9 +60,9 @@ class Flow:
 
 @contextmanager
 def flowing(setting: Setting, workers: Sequence[Worker], start: int, before: int) -> Iterator[Flow]:
-    """Start the first workers, and yield a flow of events once `before` of them are emitted.
+    """Start the first `start` workers, and yield a flow once `before` events are emitted.
 
-    At the end all were emitted, once and in order.
+    At the end assert that all events were emitted, once and in order.
     """
     with running(*workers[:start], may_start=workers):
         for worker in workers[:start]:

@@ -52,8 +52,8 @@ class Found(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """Rows that must be reported, and those that may be, since the topic has not passed their time
-    yet.
+    """Rows that must be reported, and rows that can be, since the topic has not yet passed their
+    time.
     """
 
     must: set[Content]
@@ -64,8 +64,9 @@ def joins_of(setting: Setting) -> Expected:
     """Return the rows expected from the ordered topic.
 
     An event counts if its time was not final before the instant in which it came; an announcement
-    within an instant holds after it. Complete times are also final when the watermark has passed
-    them by `new_source_allowance`. With a quality target nothing is open after `max_wait`.
+    within an instant applies after that instant. Complete times are also final when the watermark
+    has passed them by `new_source_allowance`. With a quality target nothing is open after
+    `max_wait`.
     """
     has_target = any(query.quality for query in setting.topology.queries_of(WithTarget).values())
     final_ns: dict[str, int] = defaultdict(int)

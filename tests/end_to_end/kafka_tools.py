@@ -33,7 +33,7 @@ def _run(tool: str, bootstrap: str, *arguments: str) -> None:
 
 
 def set_default_quota(bootstrap: str, bytes_per_s: int) -> None:
-    """Set the quota of every client id that has none of its own, for reading as for writing."""
+    """Set the quota for each client id that lacks its own, for both reading and writing."""
     quotas = ",".join(f"{name}={bytes_per_s}" for name in QUOTA.split(","))
     _alter_default_quota(bootstrap, "--add-config", quotas)
 
@@ -48,7 +48,7 @@ def _alter_default_quota(bootstrap: str, *change: str) -> None:
 
 
 def copies(bootstrap: str) -> Copies:
-    """Return the replicas of all partitions of the cluster, internal topics included."""
+    """Return the replicas of all partitions in the cluster, including internal topics."""
     topics = admin_of(bootstrap).list_topics(timeout=TIMEOUT_S).topics
     return {
         (name, number): list(partition.replicas)

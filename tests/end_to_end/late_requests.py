@@ -1,11 +1,11 @@
 """Hold up requests of a worker's producers, and deliver the old bytes to the broker later.
 
-An aimed hold of an EndTxn cuts its connection. The producer goes on, under its old epoch or a new
+An aimed hold of an EndTxn cuts its connection. The producer continues, under its old epoch or a new
 one. One half of its next transaction (outputs or changelog) then enters the log while the other
-waits. In between the old bytes are delivered. If they end the transaction, it is torn.
+half waits. Meanwhile the old bytes are delivered. If they end the transaction, it is torn.
 
-Other requests, and some EndTxn, are delivered at any moment within `AT_ANY_TIME_S`, and of some
-only the answer is lost.
+Other requests, and some EndTxn, are delivered at any moment within `AT_ANY_TIME_S`. Some requests
+lose only their answer.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ HALF_S = 1.5
 
 @dataclass
 class _Trouble:
-    """A producer's trouble.
+    """A disturbance of one producer.
 
-    `goes_on` is set once it has been answered. `half` is whether the half that waits is that of the
-    changelog.
+    `goes_on` is set once the producer has had an answer. `half` is true if the half that waits is
+    the changelog's.
     """
 
     api: str
@@ -51,9 +51,10 @@ class _Trouble:
 
 
 class Holds(Judge):
-    """Holds of one request of each producer at a time, in turn by `plans`, until there were `most`.
+    """A judge that holds one request of each producer at a time, in the order of `plans`, at most
+    `most` in all.
 
-    `codes` are the answers to late requests.
+    `codes` counts the answers to late requests.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class Holds(Judge):
         return Fate.KEPT if how == STAYS else Fate.CUT
 
     def _led_to(self, api: str, request: Request) -> Fate:
-        """Leave one EndTxn unanswered, since a producer starts where another one has failed."""
+        """Leave one EndTxn unanswered, so that a new producer starts after the failure."""
         if (api, request.api) == ("InitProducerId", "EndTxn") and self._led_at < self.count:
             self._led_at = self.count
             self.codes["EndTxn", ANSWER, "-"] += 1

@@ -25,16 +25,15 @@ Content = tuple[str, Members]
 
 
 def absences(within_s: int) -> str:
-    """Return a query `gone` for sources that have sent nothing for so long."""
+    """Return a query `gone` for sources that have sent nothing for `within_s` seconds."""
     pattern = f"PATTERN SEQ(_ a, !_ n) WHERE n.source = a.source WITHIN {within_s} s EMIT EAGER"
     return f"queries: {{gone: {{pattern: {pattern!r}}}}}\n"
 
 
 def in_time(setting: Setting) -> list[Read]:
-    """Return the events of the ordered topic that are not below a finality horizon announced
-    before.
+    """Return the ordered topic's events that are not below an earlier finality horizon.
 
-    Only the first event of an unknown source may be below one.
+    Only the first event of an unknown source can be below one.
     """
     found, frontier_ns, behind = [], 0, 0
     for record in read_all(setting.bootstrap, setting.ordered):
@@ -67,7 +66,7 @@ def matches_of(entries: Iterable[Entry], query: Query, least_stored: float = -1)
 
 
 def in_one_go(setting: Setting) -> set[Content]:
-    """Return the matches of all queries of the file."""
+    """Return the matches of all queries in the file."""
     entries = [_entry(record) for record in in_time(setting)]
     return {
         (name, members)

@@ -33,7 +33,7 @@ def send_all(setting: Setting, sources: int, *numbers: int) -> None:
 
 
 def send_two_of_each(setting: Setting) -> None:
-    """Send two events of each of `SOURCES`, and wait until they are emitted."""
+    """Send two events from each of `SOURCES` sources, and wait until they are emitted."""
     send_all(setting, SOURCES, 0, 1)
     wait_out(setting, 2 * SOURCES)
 

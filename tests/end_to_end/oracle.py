@@ -1,14 +1,18 @@
 """Oracle of the output: it compares the ordered topic with the raw topic, record by record.
 
-Faults are sentences, and a pass has none. Checked of the ordered topic:
+Faults are sentences, and a sound topic has none. These properties of the ordered topic are checked:
 
-* every accepted event was emitted once, with its key and value, or is a dead letter, or is in
-  the late topic;
-* each source whose timestamps rise is in sequence, and each stream is in the order of (refTs,
-  source, epoch, seq), except for records marked late;
-* no unmarked event is below an announced watermark W; C <= W; neither ever falls;
-* gaps do not overlap, and every number missing inside a source's range is in one;
-* the counts balance: raw = unmarked + marked + late topic + duplicates + dead.
+* Every accepted event was emitted once, with its key and value, or is a dead letter, or is in the
+late topic.
+
+* Each source whose timestamps rise is in sequence. Each stream is in the order of (refTs, source,
+epoch, seq), except for records marked late.
+
+* No unmarked event is below an announced watermark W; C <= W; neither ever falls.
+
+* Gaps do not overlap, and every number missing inside a source's range is in one.
+
+* The counts balance: raw = unmarked + marked + late topic + duplicates + dead.
 """
 
 from __future__ import annotations
@@ -51,7 +55,7 @@ class Verdict:
 
 
 class Evidence(NamedTuple):
-    """Records of the topics of one application, each partition in log order."""
+    """Records from one application's topics, each partition in log order."""
 
     raw: list[Read]
     ordered: list[Read]
@@ -84,7 +88,7 @@ def assert_sound(setting: Setting, **how: Any) -> Verdict:
 def checked(evidence: Evidence, repeats: bool = False) -> Verdict:
     """Return the verdict on the evidence.
 
-    With `repeats` (at_least_once) a record may be emitted again, and the first one counts.
+    With `repeats` (at_least_once) a record can be emitted again, and the first one counts.
     """
     verdict = Verdict(len(evidence.raw), side=len(evidence.late), dead=len(evidence.dead))
     first = _accepted(_named(evidence.raw))
@@ -102,7 +106,7 @@ def checked(evidence: Evidence, repeats: bool = False) -> Verdict:
 def _order_of(record: Read) -> tuple[int, str]:
     """Return the partition and the stream of a record.
 
-    Streams that are joined share a partition, each in an order of its own.
+    Streams that are joined share a partition, each in its own order.
     """
     return record.partition, record.header("streamId") or "default"
 

@@ -1,4 +1,4 @@
-"""Send record batches to a broker byte for byte, as a self-made client may, and read them."""
+"""Send record batches to a broker byte for byte, as a custom client could, and read them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Load recorded traces (benchmarks/traces.py) for tests; their files lie outside of the project."""
+"""Load recorded traces (benchmarks/traces.py) for tests; their files lie outside the project."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.services import without_trace
 
 
 def recorded(trace: Callable[[], list[TraceRow]]) -> list[TraceRow]:
-    """Return the trace, or skip the test with a message where it is absent."""
+    """Return the trace, or skip the test if the trace's file is missing."""
     try:
         return trace()
     except TraceAbsent as missing:

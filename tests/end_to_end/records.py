@@ -1,4 +1,4 @@
-"""Write raw records within a time limit, and read topics back as long as records come."""
+"""Write raw records within a time limit, and read topics back while records keep coming."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def contract(
 
 
 class Sender:
-    """A sender of rows to the raw topic, in a thread of its own, when their time has come.
+    """A sender of rows to the raw topic, in its own thread, each at its due time.
 
     Workload time is mapped to the wall clock and runs `speed` times as fast. An event is sent at
     its arrival, and its `ts` lies as long before as in the workload. Without `speed` rows are sent
@@ -139,7 +139,7 @@ class Sender:
             raise self._failure
 
     def await_share(self, share: float, look: Callable[[], object] = lambda: None) -> None:
-        """Wait until that share of the rows is sent, and call `look` all the while."""
+        """Wait until that share of the rows is sent, and call `look` meanwhile."""
         what = f"{share:.0%} of the rows"
         wait_until(lambda: self.share >= share, what, lambda: (self.sent, look()))
 
@@ -149,7 +149,7 @@ class Sender:
         self.finish()
 
     def record_of(self, row: Row, ts_ns: int) -> tuple[bytes, Headers]:
-        """Return value and headers of the record of a row that is sent then."""
+        """Return the value and headers of a row's record with timestamp `ts_ns`."""
         headers = contract(row.source, row.seq, ts_ns, self._epoch, self._stream(row))
         return self._value(row), headers
 
@@ -214,7 +214,7 @@ def deliver(
 ) -> None:
     """Send (key, value, headers, partition) in this order, and wait until all are confirmed."""
     failed: list[KafkaError] = []
-    # One request at a time also keeps the order, and needs no id, which takes half a second.
+    # One request at a time also keeps the order, and saves half a second for a producer id.
     one_by_one = {"enable.idempotence": False, "max.in.flight.requests.per.connection": 1}
     producer = new_producer(bootstrap, **one_by_one, **{"message.max.bytes": 32 << 20})
 
@@ -229,7 +229,9 @@ def deliver(
 
 
 class Reader:
-    """A reader of a topic's committed records, from its beginning and then on from where it was."""
+    """A reader of a topic's committed records, from the beginning; each poll continues after the
+    last one.
+    """
 
     def __init__(self, bootstrap: str, topic: str, **settings: Any) -> None:
         self._consumer = Consumer(
@@ -252,7 +254,9 @@ class Reader:
         self.records: list[Read] = []
 
     def poll(self, timeout_s: float = POLL_S) -> set[int]:
-        """Take the records that have come, and return the partitions that were at their end."""
+        """Take the records that have arrived, and return the partitions that have reached their
+        ends.
+        """
         ends: set[int] = set()
         first = self._consumer.poll(timeout_s)
         more = self._consumer.consume(CHUNK, GATHER_S) if first is not None else []

@@ -1,4 +1,4 @@
-"""Run `inorder dump` and `inorder replay`, and return their answers as values."""
+"""Run `inorder dump` and `inorder replay`, and return their results as values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def dump(setting: Setting, path: Path) -> int:
 class Replayed(NamedTuple):
     """Events in order with the instant of each, the summary, and the last arrival.
 
-    At the last arrival a replay flushes what a worker emits later.
+    At the last arrival a replay flushes events that a worker would emit later.
     """
 
     events: list[tuple[Said, int]]
@@ -45,7 +45,7 @@ class Replayed(NamedTuple):
 
 
 def said_by(line: dict[str, Any]) -> tuple[Said, int]:
-    """Return the facts in the line of an event, and its instant."""
+    """Return the facts in an event's line, and the event's instant."""
     names = ("source", "epoch", "seq", "ref_time", "error", "late")
     return Said(*(line[name] for name in names)), line["at"]
 
@@ -58,7 +58,7 @@ def replay(setting: Setting, path: Path) -> Replayed:
 
 
 def said(records: Sequence[Read]) -> list[tuple[Said, int]]:
-    """Return the facts of an ordered topic of one stream, without control records."""
+    """Return the facts and instants in one stream's ordered topic, without control records."""
     return [
         (
             Said(
@@ -79,7 +79,8 @@ def differences(
 ) -> list[tuple[int, object, object]]:
     """Return the first few differences as (place, in the topic, in the replay).
 
-    Instants count only up to the end of the input, where a replay flushes and a worker waits on.
+    Instants count only up to the end of the input, where a replay flushes and a worker keeps
+    waiting.
     """
     pairs = enumerate(zip(ordered, replayed.events, strict=False))
     found: list[tuple[int, object, object]] = [

@@ -1,4 +1,4 @@
-"""Set up an application of a test: a topology file with names of its own, and its topics."""
+"""Set up an application for a test: a topology file with its own names, and its topics."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Setting:
 
     @property
     def folder(self) -> Path:
-        """Return the folder of the file and of what its workers leave."""
+        """Return the folder with the file and with what its workers leave."""
         return self.path.parent
 
     @property
@@ -105,10 +105,10 @@ def settle(
 ) -> Setting:
     """Write the file, and make the topics.
 
-    `functions` are a user's own, as Python. `raw` and `clocks` are inputs shared with another
-    application. `clock` and `topics` go into those sections, `stream` into the stream's braces, and
-    `more` to the end of the file. `others` are streams like the default one; a mapping has the
-    contents of their braces.
+    `functions` is the Python text of a user's functions. `raw` and `clocks` are inputs shared with
+    another application. `clock` and `topics` go into those sections, `stream` into the stream's
+    braces, and `more` to the end of the file. `others` are streams like the default one; a mapping
+    has the contents of their braces.
     """
     name = uuid.uuid4().hex[:8]
     raw = raw or f"raw-{name}"

@@ -31,7 +31,7 @@ class StandingResults:
         self.retracts = 0
 
     def read(self) -> None:
-        """Read the records that have come since."""
+        """Read the records that have arrived since the last call."""
         self._reader.poll()
         for record in self._reader.records[self._taken :]:
             line = json.loads(record.value or b"")
@@ -49,7 +49,7 @@ class StandingResults:
         self._taken = len(self._reader.records)
 
     def wait_until(self, true: Callable[[], bool], what: Callable[[], str]) -> None:
-        """Wait until the condition holds for what has come."""
+        """Wait until the condition holds for the records read."""
         patience = Patience()
         while not true():
             patience.look(self._taken, what)
@@ -61,7 +61,7 @@ class StandingResults:
         must: Set[Any],
         may: Set[Any] = frozenset(),
     ) -> None:
-        """Wait until all of `must` is there, and nothing else but what `may` be."""
+        """Wait until all of `must` is found, and nothing that is in neither `must` nor `may`."""
 
         def faults() -> list[tuple[str, Any]]:
             there = found()

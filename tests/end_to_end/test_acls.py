@@ -1,6 +1,7 @@
-"""End to end: the rights of docs/operate/secure.md and of `topics acls` are enough and no more.
+"""End to end: the rights in docs/operate/secure.md and those of `topics acls` are sufficient, and
+allow no more.
 
-A broker that denies everything by default gets the lines of that page. Each of their users does its
+A broker that denies everything by default gets the lines on that page. Each of their users does its
 work, and may write its own topics and no other. Another test has a user for each stage, with the
 rights that the command prints.
 """
@@ -108,7 +109,7 @@ def produce(guarded: Guarded, *numbers: int) -> None:
     inorder("produce", *where, stdin=events).well()
 
 
-def test_rights_of_the_page_suffice(guarded: Guarded, tmp_path: Path) -> None:
+def test_rights_on_the_page_suffice(guarded: Guarded, tmp_path: Path) -> None:
     brokers, *kafka = guarded.options("worker")[1:]
     worker = Worker("a", guarded.path, brokers, tmp_path, *kafka)
     sink = Command(
@@ -129,7 +130,7 @@ def test_rights_of_the_page_suffice(guarded: Guarded, tmp_path: Path) -> None:
 
 
 def test_rights_of_a_stage_user_suffice(guarded: Guarded, tmp_path: Path) -> None:
-    """This test runs on the state of the test above."""
+    """Stages continue from the state that the test above leaves."""
     started = []
     for stage in STAGES:
         brokers, *kafka = guarded.options(stage)[1:]
@@ -159,7 +160,7 @@ LONG = {"Write on transactional-id inorder.reorder.events.raw.0", "Read on group
     "said", [pytest.param(it, marks=[pytest.mark.chaos] * (it in LONG)) for it in DENIED]
 )
 def test_revoked_right_is_named(guarded: Guarded, tmp_path: Path, said: str) -> None:
-    """A worker goes on once it has the right again."""
+    """A worker resumes once it has the right again."""
     denied = right(said, "User:worker")
     brokers, *kafka = guarded.options("worker")[1:]
     worker = Worker("a", guarded.path, brokers, tmp_path, *kafka)
@@ -168,7 +169,7 @@ def test_revoked_right_is_named(guarded: Guarded, tmp_path: Path, said: str) -> 
     admin = AdminClient({"bootstrap.servers": guarded.bootstrap})
 
     def is_named() -> bool:
-        """Return whether `/ready` names the right, while events come."""
+        """Send an event, and return whether `/ready` names the right."""
         produce(guarded, next(numbers))
         status, told = worker.ask("ready")
         return status == 503 and f"refuse {said};" in str(told)
@@ -201,8 +202,8 @@ def test_missing_group_right_is_named(guarded: Guarded, tmp_path: Path) -> None:
         denied.give_back(admin)
 
 
-def test_hidden_topic_is_not_absent(guarded: Guarded, tmp_path: Path) -> None:
-    """Brokers leave such a topic out of their lists, as if it did not exist."""
+def test_hidden_topic_is_reported_as_denied(guarded: Guarded, tmp_path: Path) -> None:
+    """Brokers omit a topic without Describe rights from their lists, as if it did not exist."""
     admin = AdminClient({"bootstrap.servers": guarded.bootstrap})
     denied = right("Describe on topic events.raw", "User:*")
     denied.take(admin)
@@ -240,7 +241,7 @@ def test_doctor_reports_missing_rights(guarded: Guarded) -> None:
 
 
 def read(guarded: Guarded, user: str, topic: str, count: int) -> list[str]:
-    """Return the numbers of the first events."""
+    """Return the sequence numbers of the first `count` events."""
     settings = {"group.id": f"apps.{count}", "auto.offset.reset": "earliest"}
     consumer = Consumer({**guarded.client(user), **settings, "isolation.level": "read_committed"})
     consumer.subscribe([topic])

@@ -107,7 +107,7 @@ def events_of(lines: list[dict[str, Any]]) -> list[Any]:
 @pytest.mark.parametrize(
     ("recording", "pace"), [(sample, ()), (fleet, ()), (fleet, ("--speed", "60"))]
 )
-def test_live_results_equal_a_replay(tmp_path: Path, recording: Any, pace: tuple[str, ...]) -> None:
+def test_live_results_match_a_replay(tmp_path: Path, recording: Any, pace: tuple[str, ...]) -> None:
     topology, rows = recording(tmp_path)
     replay = inorder("replay", "--topology", topology, rows).well()
     topics = parse(topology.read_text()).result_topics.values()

@@ -1,7 +1,7 @@
-"""End to end: a backlog with old timestamps is written fast to a worker at rest.
+"""End to end: a backlog with old timestamps is written fast to an idle worker.
 
-All of it arrives now, however old it is. Results follow its timestamps, and come by time alone,
-since nothing is sent after it.
+All of it arrives now, however old it is. Results follow the backlog's timestamps. They come by time
+alone, since nothing is sent after the backlog.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def restarting(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
 
 
 def at_rest(app: App) -> bool:
-    """Return whether the clock of the partition goes on without a record."""
+    """Return whether a partition's clock advances without records."""
     return any(partition["now"] > 0 for partition in app.worker.partitions())
 
 
@@ -71,8 +71,8 @@ COSTLY = "PATTERN SEQ(A a, A b, A+ c[]) WHERE a.i + b.i > 3 * c.i WITHIN 1 hour"
 
 
 def test_costly_query_blocks_no_answer(kafka: SharedKafka, tmp_path: Path) -> None:
-    """In one piece the backlog would take many seconds, in which the stage answers nobody. A line
-    of the log names the query.
+    """Processed in one piece, the backlog would keep the stage from answering for many seconds. A
+    log line names the costly query.
     """
     queries = {
         "cheap": {"pattern": "PATTERN SEQ(A a, B b) WITHIN 1 s"},

@@ -29,7 +29,7 @@ SOUND = Case("sound", EMITTED)
 
 
 def send_round(setting: Setting, seq: int) -> None:
-    """Send that number of each case, one after the other."""
+    """Send number `seq` of each case, one case after the other."""
 
     def records() -> Iterator[tuple[bytes | None, bytes | None, Headers, int]]:
         for case in CASES:
@@ -45,7 +45,7 @@ def test_records_have_listed_outcomes(kafka: SharedKafka, settles: Settles, tmp_
     with running(worker):
         emitted = Emitted(setting)
         send_round(setting, 0)
-        emitted.wait_for(len(CASES))  # so their time is over for certain
+        emitted.wait_for(len(CASES))  # Their time is certainly over then.
         send_round(setting, 1)
         send_round(setting, 2)
         uncounted = sum(1 for case in CASES if case.outcome in (DUPLICATE, CONTROL))

@@ -1,5 +1,5 @@
-"""Laws of the bounds: a flood, a crowd of sources and a long silence cost what settings allow, and
-affect no other source.
+"""Laws of the bounds: a flood, a crowd of sources and a long silence cost what the settings allow
+at most, and harm no others.
 
 Most tests drive the chain without Kafka, in simulated time; one floods a real worker. A run with
 ten million events is marked `chaos`.
@@ -112,8 +112,8 @@ def event(source: str, seq: int, at_ns: int) -> Event:
 
 
 def flood(count: int) -> Iterator[Event]:
-    """Yield events: `flood` loses number 1 and goes on; `calm` sends every hundredth time in
-    between.
+    """Yield events: `flood` loses number 1 and continues; `calm` sends one event for every hundred
+    of them.
     """
     for number in range(count):
         at_ns = START_NS + number * 10 * US
@@ -135,7 +135,7 @@ def test_flood_after_a_gap_is_bounded(count: int) -> None:
     run.take(flood(count))
     assert rss_bytes() - before < 20 * MIB
     assert run.gaps == {"overflow": 1}
-    # One batch comes on top before the check, and so do events after it that wait in the merge.
+    # One batch can come before the check, and later events can wait in the merge.
     assert run.most_held <= held + BATCH + held // 100
     run.end(START_NS + HOUR_NS)
     run.assert_balanced()
@@ -171,7 +171,7 @@ def test_all_sources_share_a_bound() -> None:
 
 
 def come_and_go(count: int) -> Iterator[Event]:
-    """Yield three events of each source, which is never heard again; `calm` goes on."""
+    """Yield three events from each source, which then stays silent, while `calm` keeps sending."""
     for number in range(count):
         at_ns = START_NS + number * 100 * US
         for seq in range(3):
@@ -203,7 +203,9 @@ def test_vanished_sources_are_forgotten(count: int) -> None:
 
 @pytest.mark.parametrize("tick_ns", [50 * MS, STALL_NS])
 def test_stalled_stream_resumes_in_time(tick_ns: int) -> None:
-    """All events are emitted, time goes on in small steps or in one, and no later event is late."""
+    """All events are emitted, whether time passes in small steps or in one, and no later event is
+    late.
+    """
     run = Run("streams: {default: {}}")
     run.take(event("ab"[n % 2], n // 2, START_NS + n * MS) for n in range(1_000))
     until_ns = START_NS + STALL_NS

@@ -2,8 +2,8 @@
 
 `inorder produce` publishes lines without numbers, out of order within each source and with
 duplicates, while the worker is killed. Every record is emitted once, each source by its time and
-numbered without a gap, and the stream is in order. Nothing is called complete. The raw topic,
-dumped and replayed, gives the same, number by number.
+numbered without a gap, and the stream is in order. No watermark claims that recent times are
+complete. The raw topic, dumped and replayed, gives the same, number by number.
 """
 
 from __future__ import annotations

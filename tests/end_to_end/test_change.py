@@ -57,8 +57,8 @@ def app(kafka: SharedKafka, tmp_path: Path) -> Iterator[App]:
 
 
 def begin(app: App, count: int = 250) -> None:
-    """Run the application until so many events and all windows before them are emitted, and stop
-    it.
+    """Run the application until `count` events and all windows before them are emitted, and then
+    stop.
     """
     app.create()
     app.start()
@@ -68,7 +68,7 @@ def begin(app: App, count: int = 250) -> None:
 
 
 def await_watermark(app: App, end: int) -> None:
-    """Send the numbers up to this one, and wait for the watermark after them."""
+    """Send the remaining numbers below `end`, and wait for the watermark after them."""
     app.send(range(len(app.events()), end))
     newest_ns = app.base_ns + (end - 1) * EVERY_NS
     wait_until(
@@ -100,9 +100,9 @@ def test_new_app_needs_new_outputs(
     assert_each_once(app.events(), SOURCE, range(250))
 
 
-def test_take_over_begins_from_now(app: App) -> None:
-    """No event is emitted twice, and nothing from before is: the open window is not emitted, and no
-    earlier number is missing.
+def test_take_over_starts_from_now(app: App) -> None:
+    """No event is emitted twice. The window that was open is not emitted, and no earlier number
+    counts as missing.
     """
     app.default["reorder"] = {"start": "zero"}
     begin(app)
@@ -126,7 +126,7 @@ def test_take_over_begins_from_now(app: App) -> None:
 
 
 def test_deleted_state_is_refused(app: App) -> None:
-    """It has no local copy either, and creating its topics anew does not help."""
+    """No local copy is left either, and recreating the state's topics does not help."""
     app.file["state"] = "memory"
     begin(app)
     before = app.read("ordered"), app.read("windows")
@@ -154,7 +154,7 @@ def test_deleted_state_is_refused(app: App) -> None:
     ids=["headers, ms, s, in the input", "s, headers, ms, whole"],
 )
 def test_buffered_events_keep_mapping(app: App, ways: list[MappedBy], spill_after: str) -> None:
-    """A number is missing all the while, so later events stay buffered through two changes."""
+    """One number is missing throughout, so later events stay buffered through two changes."""
     app.file["spill_after"] = spill_after
     app.create()
     own = dict(app.default)
@@ -204,7 +204,9 @@ def test_pattern_survives_new_mapping(kafka: SharedKafka, tmp_path: Path) -> Non
 
 
 def ends_with_two_windows(app: App) -> None:
-    """Assert that 250 events were emitted once, and that the next start changes nothing."""
+    """Wait for 250 events and two windows, stop, and assert that each event was emitted once and no
+    change is pending.
+    """
     app.await_events(250)
     app.await_lines("windows", lambda lines: len(lines) >= 2)
     app.stop()
@@ -213,14 +215,14 @@ def ends_with_two_windows(app: App) -> None:
     app.changes_nothing()
 
 
-def test_headers_change_when_drained(app: App) -> None:
+def test_headers_change_only_when_drained(app: App) -> None:
     app.file.update(STAGES)
     app.create()
     app.start("--stage", "reorder")
     app.send(range(150))
     wait_until(lambda: len(app.read("sequenced")) >= 150, "150 in sequenced")
     app.stop()
-    # A worker that stops leaves the last watermarks of a stage to the next.
+    # A worker that stops leaves a stage's last watermarks for the next stage to read.
     for stages, count in ((("reorder", "merge"), 150), (("merge",), 0), (("window",), 0)):
         app.default["headers"] = RENAMED
         app.refuses("streams.default.headers", "shows no lag")
@@ -240,9 +242,7 @@ def test_headers_change_when_drained(app: App) -> None:
 
 
 def test_input_must_be_drained(app: App) -> None:
-    """Otherwise records sent to the other input would be missing, and buffered ones would stay
-    there.
-    """
+    """Unread records in the old input would be lost, and buffered events would never be emitted."""
     app.file.update(STAGES)
     app.create()
     app.start()
@@ -293,7 +293,9 @@ def test_input_must_be_drained(app: App) -> None:
 
 
 def test_refusal_names_the_stages(app: App) -> None:
-    """Without `stages` it would begin anew, and so would a single stage if it were split."""
+    """Without `stages` the application would start anew, and so would a single stage if it were
+    split.
+    """
     partitions = {"partitions": 2}
     app.file["topics"].update(partitions)
     app.file["stages"] = ["reorder", "merge", "window"]
@@ -325,9 +327,10 @@ def test_refusal_names_the_stages(app: App) -> None:
 
 
 def test_task_follows_a_growing_input(app: App) -> None:
-    """A worker that runs while the input grows keeps to one partition, and the next one reads all.
+    """A worker that runs while the input grows keeps to one partition, and the next worker reads
+    all.
 
-    A file can be checked before its topics exist, too, and before it has run.
+    A file can also be checked before its topics exist and before its first run.
     """
     app.changes_nothing()
     app.create()
@@ -342,7 +345,7 @@ def test_task_follows_a_growing_input(app: App) -> None:
     app.start()
     places = {"s0": 0, "s1": 1, "s2": 2}
     # Events are late if the first source is read before the others are known. Their changes are
-    # emitted when time goes on, with the last number.
+    # emitted once time passes, with the last number.
     app.send(range(300), sources=["s1", "s2"], partition_of=lambda name: places[name])
     app.await_events(900)
     app.send([300], sources=[*places], partition_of=lambda name: places[name])

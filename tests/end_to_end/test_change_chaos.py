@@ -1,7 +1,7 @@
 """End to end, marked `chaos`: the topology file changes under load, while events are buffered.
 
-A sender goes on while the worker is stopped, by SIGKILL or SIGTERM at a random moment, and started
-with the new file. Each source lacks a number all the while, so that later events stay buffered
+A sender keeps sending while the worker is stopped, by SIGKILL or SIGTERM at a random moment, and
+started with the new file. Each source lacks a number throughout, so that later events stay buffered
 through the change. An independent reader checks that each event comes once and in order. By id, the
 current windows, matches and joins are those of a replay of all events under the last file. A query
 that began later counts from its beginning.
@@ -162,7 +162,7 @@ class Flow(threading.Thread):
         self._lock.release()
 
     def add(self, stream: str, word: str) -> None:
-        """Send another stream too, and the first number of each source before all others."""
+        """Add a stream, and send the first number of each of its sources before all others."""
         with self._lock:
             self.words[stream] = word
             self._next[stream] = 1
@@ -171,7 +171,7 @@ class Flow(threading.Thread):
                 assert self._producer.flush(FLUSH_TIMEOUT_S) == 0
 
     def finish(self) -> None:
-        """Send the closing events and end."""
+        """End the thread, and send the closing events."""
         self._ends = True
         self.join(FLUSH_TIMEOUT_S)
         if self._failure is not None:
@@ -211,7 +211,9 @@ def stop(app: App, dice: Random) -> str:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("kind", KINDS)
-def test_file_changes_under_load(kafka: SharedKafka, tmp_path: Path, kind: str, seed: int) -> None:
+def test_file_change_under_load_is_exact(
+    kafka: SharedKafka, tmp_path: Path, kind: str, seed: int
+) -> None:
     dice = Random(f"{kind} {seed}")
     with App(kafka.bootstrap, tmp_path) as app:
         play(app, kind, dice)
@@ -295,9 +297,7 @@ def change(app: App, flow: Flow, kind: str, queries: dict[str, Any], dice: Rando
 
 
 def replayed(app: App, flow: Flow) -> dict[str, Line]:
-    """Return the results of a replay of all that was sent to the stream of the queries, in order,
-    by id.
-    """
+    """Replay all events sent to the queries' stream, in order, and return the results by id."""
     lines = [
         {
             "source": source, "seq": seq, "ts": ts_ns, "arrival": ts_ns,
@@ -324,7 +324,7 @@ def replayed(app: App, flow: Flow) -> dict[str, Line]:
 def await_truth(app: App, truth: Mapping[str, Line], before: Mapping[str, int]) -> None:
     """Wait until the current results are those of the replay.
 
-    `before` has the number of lines when the last worker began; of newer queries only later lines
+    `before` has the number of lines when the last worker began; for newer queries only later lines
     count.
     """
     newest_ns = max(line["end"] for line in truth.values()) - CLOSING_NS - MARGIN_NS
@@ -344,10 +344,10 @@ def await_truth(app: App, truth: Mapping[str, Line], before: Mapping[str, int]) 
 def found_wrong(
     lines: list[Line], before: int, truth: Mapping[str, Line], newest_ns: int
 ) -> list[str]:
-    """Return the faults of the lines of one topic, compared with `truth`.
+    """Return how the lines of one topic differ from `truth`.
 
-    A row or a match whose events have all been seen is reported from the first of them on. A
-    window, or a row without a partner, is reported from the first watermark on.
+    A new query must have each result that begins well after its first one. For rows without a
+    partner, the first such row counts instead.
     """
     faults: list[str] = []
     for query in sorted({line["query"] for line in truth.values()}):

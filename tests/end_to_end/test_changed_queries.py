@@ -57,7 +57,7 @@ FILES: tuple[Queries, ...] = (
 
 
 def passed(query: str, app: App, end: int) -> Callable[[list[Line]], bool]:
-    """Return a check whether the last window of 10 s before number `end` has come."""
+    """Return a check for the last 10 s window that ends before number `end`."""
     newest = app.base_ns + (end - 1) // 100 * 10 * S
 
     def are_there(lines: list[Line]) -> bool:
@@ -81,7 +81,7 @@ def app(kafka: SharedKafka, tmp_path: Path) -> Iterator[App]:
 
 
 def test_unchanged_query_is_stable(app: App, kafka: SharedKafka, tmp_path: Path) -> None:
-    """Its results equal those without any other query, and each new query counts its whole first
+    """Results match those without any other query, and each new query counts its whole first
     window.
     """
     with App(kafka.bootstrap, tmp_path, base_ns=BASE_NS) as unbroken:
@@ -123,7 +123,7 @@ def test_unchanged_query_is_stable(app: App, kafka: SharedKafka, tmp_path: Path)
 
 
 def test_old_results_stay_uncorrected(app: App) -> None:
-    """During the window's other events the query did not exist."""
+    """A late event corrects no window from before the query was added again."""
     s0, s1, s2 = ("s0",), ("s1",), ("s2",)
     app.file["queries"] = {"a": STAYS, "b": OTHER}
     app.create()
@@ -173,7 +173,7 @@ def at(app: App, number: int) -> Form:
 
 
 def test_new_full_join_has_no_false_row(app: App) -> None:
-    """Shots and frames alternate, each with a partner, and some of the partners came before."""
+    """Shots and frames alternate, each with a partner, and some partners came before the query."""
     join = {
         "join": "interval 5s",
         "sides": {"shot": {"type": "Shot"}, "frame": {"type": "Frame"}},
@@ -200,7 +200,7 @@ def test_new_full_join_has_no_false_row(app: App) -> None:
     assert_ids_once(rows)
     halves = [line for line in rows if None in line["values"].values()]
     assert not halves, halves[:3]
-    # The last instant is over when a later record comes, so its pair may be absent.
+    # The last instant is over when a later record comes, so its pair can be missing.
     assert pairs(rows, "k") - {(898, 899)} == {(first, first + 1) for first in range(0, 898, 2)}
     assert pairs(rows, "j") >= {(first, first + 1) for first in range(112, 898, 2)}
     assert pairs(rows, "j") - {(898, 899)} <= pairs(rows, "k")
@@ -219,7 +219,7 @@ def pairs(lines: list[Line], *queries: str) -> set[tuple[int, int]]:
 
 
 def test_old_worker_refuses_new_state(kafka: SharedKafka, tmp_path: Path) -> None:
-    """Each of four partitions has a stream, so whichever of them move have a state."""
+    """Each of the four partitions has a stream, so any that move have state."""
     names = ["default", "b", "c", "d", "e", "f", "g", "h"]
     app = App(kafka.bootstrap, tmp_path, partitions=4)
     app.file["streams"] = {name: app.stream(keyed_by="stream") for name in names}
@@ -246,7 +246,7 @@ def test_old_worker_refuses_new_state(kafka: SharedKafka, tmp_path: Path) -> Non
         wait_until(lambda: owned(comes) > 0, "partitions that move")
         send_streams(app, names, range(300, 500))
         app.await_events(500 * len(names))
-        assert comes.stop() == 0, comes.log  # Its partitions go to the old one.
+        assert comes.stop() == 0, comes.log  # The old worker gets its partitions.
         stays.ends_refused("another topology file")
         app.path, app.worker = new, comes
         comes.begin()

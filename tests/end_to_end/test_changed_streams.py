@@ -50,7 +50,7 @@ def send(app: App, stream: str, word: str, numbers: Iterable[int]) -> None:
 
 
 def begin(app: App, stream: str, word: str) -> None:
-    """Send number 0 of each source, so that none is unknown when others go on."""
+    """Send number 0 of each source, so that every source is known before others continue."""
     for source in SOURCES:
         app.send([0], form=of_stream(stream), sources=(source,), word=word)
 
@@ -71,7 +71,7 @@ def events_of(numbers: Iterable[int]) -> list[int]:
     [(1, {}, "m"), (1, TWO_STAGES, "a"), (4, {}, "z")],
     ids=["one partition", "one partition, two stages", "four partitions"],
 )
-def test_streams_come_and_go(
+def test_streams_can_come_and_go(
     kafka: SharedKafka, tmp_path: Path, partitions: int, more: dict[str, Any], added: str
 ) -> None:
     """An added input sorts before the existing ones, between them or after them."""

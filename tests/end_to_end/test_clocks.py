@@ -122,7 +122,9 @@ class ClockedSender(Sender):
 
 
 def assert_true(setting: Setting, begin_ns: int) -> None:
-    """Assert that each settled event's time lies inside, and that the error is small."""
+    """Assert that each settled event's corrected time is right within its error, and that the error
+    is small.
+    """
     counted: dict[str, int] = {}
     for record in events_of(setting):
         if record.value is None:

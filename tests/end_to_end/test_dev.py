@@ -75,7 +75,7 @@ streams:
 
 @pytest.mark.slow
 def test_dev_prints_next_command(tmp_path: Path) -> None:
-    """One line is a command with the recording beside the file, which runs as it stands."""
+    """One printed line publishes the recording beside the file, and runs as it stands."""
     topology = text_file(tmp_path / "own rows.yaml", OF_OTHERS)
     text_file(tmp_path / "own rows.csv", ROWS_OF_OTHERS)
     with dev(tmp_path, "--topology", str(topology)) as (command, brokers):
@@ -95,7 +95,7 @@ def test_dev_prints_next_command(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_stages_are_forked(tmp_path: Path) -> None:
-    """A stage that imports all modules itself would take most of the time of a start."""
+    """A stage that imported all modules itself would take most of the start time."""
     with dev(tmp_path) as (command, _):
         children = Path(f"/proc/{command.process.pid}/task/{command.process.pid}/children")
         lines = [
@@ -141,7 +141,7 @@ TUTORIAL = ROOT / "docs/start/tutorial.md"
 
 
 def tutorial_commands() -> tuple[str, list[str]]:
-    """Return the commands of the tutorial for the first terminal, and for the second."""
+    """Return the tutorial's commands for the first terminal, and for the second."""
     section = TUTORIAL.read_text().partition("## 5. Run it on Kafka")[2]
     first, second = re.findall(r"^```sh\n(.*?)^```", section, re.M | re.S)[:2]
     return first.strip(), second.splitlines()
@@ -152,8 +152,8 @@ def tutorial_commands() -> tuple[str, list[str]]:
     "more", [pytest.param((), id="plain"), pytest.param(KAFKA, id="kafka", marks=pytest.mark.kafka)]
 )
 def test_tutorial_commands_work(tmp_path: Path, more: tuple[str, ...]) -> None:
-    """Commands run as written, except for a port in use, the folder of the programs, and an own
-    topology. It asks for more brokers than there are.
+    """Commands run as written, except for a port in use, the programs' folder, and a topology that
+    asks for more brokers than there are.
     """
     if more:
         require(cli.local.kafka.jars.missing())

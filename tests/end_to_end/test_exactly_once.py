@@ -50,7 +50,7 @@ SPEED = 0.125
     ],
     ids=["split with rocksdb", "fused with redis", "one task", "split without a store"],
 )
-def test_each_event_once(
+def test_each_event_is_emitted_once(
     settles: Settles,
     shape: dict[str, Any],
     script: list[tuple[float, Act]],
@@ -63,10 +63,8 @@ def test_each_event_once(
     assert_sound(setting)
 
 
-def test_each_event_of_a_gateway_once(settles: Settles) -> None:
-    """Events of five sources have the times of sensors, and some are set back further than
-    declared.
-    """
+def test_gateway_events_are_emitted_once(settles: Settles) -> None:
+    """Events from five sources carry sensor times, and some are set back further than declared."""
     clock = "unsynced: trust, max_set_back: 100ms"
     setting = settles(state="rocksdb", clock=clock)
     rows = [row._replace(ts_ns=row.ts_ns - fall_ns(row)) for row in crowd(EVENTS).rows]
@@ -99,7 +97,7 @@ def with_epoch(record: Read) -> Read:
     return record._replace(headers=[*record.headers, ("epoch", b"%d" % (number // RUN))])
 
 
-def test_each_event_once_over_restarts(settles: Settles) -> None:
+def test_each_event_once_across_restarts(settles: Settles) -> None:
     # A suspect waits at most `max_wait` for the next event, which a busy machine may send late.
     setting = settles(state="rocksdb", stream="reorder: {max_wait: 4s, start: zero}")
     rows = crowd(EVENTS).rows
@@ -111,7 +109,7 @@ def test_each_event_once_over_restarts(settles: Settles) -> None:
 
 
 def test_at_least_once_loses_nothing(settles: Settles) -> None:
-    """Some events may come again, but none is missing, and new ones stay in order."""
+    """Some events can be emitted again, but none is missing, and new ones stay in order."""
     setting = settles(stages=SPLIT, delivery="at_least_once")
     script = [(0.2, Trouble.kill_worker), (0.6, Trouble.pause)]
     play(setting, crowd(EVENTS).rows, SPEED, script)

@@ -1,7 +1,7 @@
-"""End to end: a former owner of a partition that resumes changes nothing any more.
+"""End to end: a partition's former owner that resumes can change nothing any more.
 
-Deliveries run without the worker around them. A pause of the right length would do by chance what
-happens here on purpose.
+Deliveries run without a worker around them. A pause of the right length would only by chance do
+what happens here on purpose.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def checkpoint(delivery: Delivery, output: str, word: bytes) -> Checkpoint:
 
 
 @pytest.mark.parametrize("exactly_once", [True, False], ids=["exactly once", "at least once"])
-def test_later_owner_has_the_changelog(
+def test_former_owner_cannot_commit(
     kafka: SharedKafka, unique_name: UniqueName, exactly_once: bool
 ) -> None:
     output, changelog = unique_name("output"), unique_name("changelog")
@@ -38,7 +38,7 @@ def test_later_owner_has_the_changelog(
     name = unique_name("id")
 
     async def play() -> None:
-        # A fenced client leaves futures of its own that nobody can await.
+        # A fenced client leaves futures that nobody can await.
         asyncio.get_running_loop().set_exception_handler(lambda *_: None)
         client = Brokers(kafka.bootstrap, is_embedded=False).client
         before, after = (

@@ -1,9 +1,9 @@
-"""End to end: foreign topics, without a header of ours and with times of their own.
+"""End to end: foreign topics, without inorder's headers and with their own times.
 
-JSON, Avro and Protobuf go through a worker exactly once under kill -9, and a replay of the dump
-gives the same. Avro and Protobuf are written by confluent-kafka's own serializers through a schema
-registry. Other tests have a topic that does not state arrivals, and a registry that is down or
-denies access.
+JSON, Avro and Protobuf go through a worker exactly once under kill -9. For JSON, a replay of the
+dump gives the same. Avro and Protobuf are written by confluent-kafka's own serializers through a
+schema registry. Other tests have a topic that does not state arrivals, and a registry that is down
+or denies access.
 
 `tick_lag` is long, as in test_same_answer.
 """
@@ -79,8 +79,8 @@ class Format(NamedTuple):
 def in_json(_: Registry, __: str) -> Format:
     """Return the JSON format.
 
-    A time has all its digits: the oracle knows one order of events of one instant, and a new source
-    cannot keep it.
+    Times have all their digits, since the oracle allows only one order of events within an instant,
+    and a new source cannot keep that order.
     """
 
     def write(spoken: Spoken) -> bytes:
@@ -144,7 +144,7 @@ def registered(registry: Registry, topic: str, name: str) -> str:
 
 
 class Stranger(Sender):
-    """A sender of values of a format, with headers that mean something else to us."""
+    """A sender of values in a format, with headers that mean something else to inorder."""
 
     def __init__(self, setting: Setting, rows: Sequence[Row], spoken: Format, **more: Any) -> None:
         self._spoken = spoken
@@ -180,7 +180,7 @@ def settled(
 
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("format_of", [in_json, in_avro, in_protobuf])
-def test_original_bytes_come_once(
+def test_original_bytes_are_emitted_once(
     kafka: SharedKafka,
     tmp_path: Path,
     registry: Registry,
@@ -209,7 +209,9 @@ def test_topic_must_state_arrivals(kafka: SharedKafka, tmp_path: Path, registry:
         worker.ends_refused("write streams: {default: {arrival: timestamp}}")
 
 
-def test_absent_registry_is_awaited(kafka: SharedKafka, tmp_path: Path, registry: Registry) -> None:
+def test_unavailable_registry_is_awaited(
+    kafka: SharedKafka, tmp_path: Path, registry: Registry
+) -> None:
     setting, spoken = settled(kafka, tmp_path, registry)
     Stranger(setting, crowd(FEW).rows, spoken).start().finish()
     registry.status = 503

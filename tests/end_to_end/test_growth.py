@@ -32,7 +32,7 @@ def epochs(setting: Setting) -> tuple[Sender, Sender]:
 
 
 def told_of_growth(setting: Setting, worker: Worker, before: int) -> str:
-    """Add partitions to the input, and return the line with which `/ready` reports it."""
+    """Add partitions to the input, and return the words in which `/ready` reports them."""
     grow(setting.bootstrap, setting.raw, AFTER)
     grown_s = time.monotonic()
     told = f"{setting.raw} has {AFTER} partitions, {before} when this stage started"
@@ -82,7 +82,7 @@ def test_new_partitions_need_a_restart(settles: Settles, stages: str) -> None:
 
 @pytest.mark.parametrize("before", [1, BEFORE])
 def test_task_reads_added_partitions(settles: Settles, before: int) -> None:
-    """Its state has room for them, so each event is emitted once and in order."""
+    """A task's state has room for added partitions, so each event is emitted once, in order."""
     setting = settles(**{**ONE_TASK, "partitions": before})
     first, second = epochs(setting)
     with at_work(setting) as worker:

@@ -1,4 +1,4 @@
-"""End to end: history and live results join without a seam.
+"""End to end: live results continue history without a seam.
 
 A worker begins where a backfill ended, and is killed while it takes over. It emits the rest of what
 one replay of the topic gives.
@@ -54,12 +54,12 @@ def value(row: Row) -> bytes:
     ],
     ids=["one task", "two stages", "four stages"],
 )
-def test_history_and_live_have_no_seam(
+def test_live_results_continue_history(
     settles: Settles, tmp_path: Path, stages: str, kills: int
 ) -> None:
-    """Sources of one stream are in two partitions, which one task reads or several.
+    """One stream's sources are in two partitions, which one task or several tasks read.
 
-    Their wait is fixed, since a rule that learns would learn in each partition separately.
+    Waits are fixed, since an adaptive rule would learn in each partition separately.
     """
     setting = settles(
         stages=stages,
@@ -103,7 +103,7 @@ def no_seam(
     folder: Path,
     kills: int = 1,
 ) -> None:
-    """Assert that a backfill and the worker that continues it together equal the replay."""
+    """Assert that a backfill and the worker that continues it together match the replay."""
     wanted = replay(setting, dumped)
     events = [said_by(line) for line in told if line["kind"] == "event"]
     left = len(wanted.events) - len(events)
@@ -131,7 +131,7 @@ def no_seam(
         wait_until(lambda: _come(ordered) >= left, f"{left} events", lambda: _come(ordered))
         rest = len(results) - len(before)
         wait_until(lambda: len(found()) >= rest, "results", lambda: len(found()))
-        worker.wait_ready()  # the killed one may have emitted all
+        worker.wait_ready()  # The killed worker may have emitted all.
         assert worker.stop() == 0
     log = worker.process.log.read_text()
     for partition in range(setting.topology.topics.partitions):
@@ -149,7 +149,7 @@ def no_seam(
 def results_of(lines: Iterable[dict[str, Any]], end_ns: int) -> list[dict[str, Any]]:
     """Return the results before the end, by their instants.
 
-    At the end a replay flushes, and a worker waits on.
+    At the end a replay flushes, and a worker keeps waiting.
     """
     told = [line for line in lines if "query" in line and line["at"] < end_ns]
     return sorted(
@@ -158,7 +158,7 @@ def results_of(lines: Iterable[dict[str, Any]], end_ns: int) -> list[dict[str, A
 
 
 def killed_while_it_takes_over(worker: Worker, rng: Random, kills: int) -> None:
-    """Kill the worker as soon as it has begun, or a little later."""
+    """Start the worker and kill it within a second after it begins to read, `kills` times."""
     for _ in range(kills):
         worker.start()
         worker.await_said("starts; reads")

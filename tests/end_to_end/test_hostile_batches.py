@@ -117,7 +117,7 @@ def test_events_follow_a_hostile_batch(
     assert dump(setting, tmp_path / "raw.jsonl") == len(table) + 3 + len(wanted)
 
 
-def test_negative_offset_is_dead(settles: Settles, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_negative_offset_is_dead_letter(settles: Settles, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INORDER_MASTER_KEYS", MASTER.hex())
     setting = settles.fused(stream="signed: true")
     sly = [event("x", 0), event("press-7", 0, delta=-1_000), event("x", 2, delta=2)]

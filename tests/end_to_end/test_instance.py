@@ -37,7 +37,7 @@ Act = Callable[[Worker, Worker, Watch], None]
 
 
 def played(setting: Setting, workers: Sequence[Worker], act: Act, before: int = BEFORE) -> float:
-    """Return the longest silence of the output in seconds, over an act after so many events."""
+    """Perform the act after `before` events, and return the output's longest silence in seconds."""
     with flowing(setting, workers, 2, before) as flow:
         first, second = workers
         owner, other = (first, second) if has_events(first) else (second, first)
@@ -55,12 +55,12 @@ def opened(worker: Worker) -> int:
 
 
 def shared(*workers: Worker) -> bool:
-    """Return whether all workers rest, with equally many partitions."""
+    """Return whether all workers have equally many partitions."""
     return all(len(worker.partitions()) == PARTITIONS // 2 for worker in workers)
 
 
 def several(setting: Setting, *names: str, session_s: float = SESSION_S) -> list[Worker]:
-    """Return workers with these names, or without a name where it is empty."""
+    """Return workers with these names; one with an empty name has none."""
     session = ("--session", f"{session_s:.0f}s")
     return [
         worker_on(setting, *session, *(("--instance", name) if name else ()), name=f"w{number}")
@@ -108,7 +108,7 @@ def test_named_worker_keeps_its_place(settles: Settles) -> None:
         silences[names] = played(setting, several(setting, *names), act)
         print(f"{names}: {silences[names]:.1f} s of silence, rebalances of the other one {told}")
         assert (told[0] == told[1]) == bool(names[0])
-    # A session counts from the last heartbeat, which may be a third of it old at the kill.
+    # The last heartbeat, from which a session counts, can precede the kill by a third of it.
     assert silences["", ""] > SESSION_S * 2 / 3
     assert silences["one", "two"] < min(SESSION_S, silences["", ""])
 

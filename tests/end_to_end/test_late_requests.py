@@ -1,9 +1,9 @@
 """End to end: requests that reach the broker late, or whose answers are lost, tear no transaction.
 
-A proxy, a NAT or a broker that was paused may deliver what a connection, long closed, had sent. The
-short test aims at the ends of transactions. The one marked `chaos` holds up every kind of request
-of a transactional producer, on brokers of two release lines, alone and in pairs. In a pair outputs
-lie on one broker and the changelog on the other.
+A proxy, a NAT or a broker that was paused can deliver requests from a connection that was closed
+long ago. The short test aims at the ends of transactions. The one marked `chaos` holds up every
+kind of request of a transactional producer, on brokers of two release lines, alone and in pairs. In
+a pair one broker has the outputs, and the other the changelog.
 
 Over a slow link transactions are only as large as it carries in time.
 """
@@ -94,7 +94,7 @@ def play(
     more, value = (SELDOM, LARGE) if is_alone else (times, b"{}")
     setting = fused(brokers.direct, folder, more=more, make=is_alone, **shape)
     if not is_alone:
-        # Outputs are led by the second broker, all else by the first.
+        # The second broker leads the outputs, and the first all other topics.
         create_led(setting, lambda topic, _: 2 if topic == setting.ordered else 1)
     brokers.judge(holds)
     with at_work(replace(setting, bootstrap=brokers.through)) as worker:
@@ -139,9 +139,9 @@ BYTES_PER_S = 4e6
 EVENTS, SOURCES, EVENT_BYTES = 10_000, 4, 2_000
 
 
-def test_slow_link_repeats_nothing(one_broker: Cluster, tmp_path: Path) -> None:
-    """A batch of `MAX_BATCH` takes longer than `transaction_timeout`. Brokers would abort it, and
-    the partition would be restored and read again, time after time.
+def test_slow_link_shrinks_transactions(one_broker: Cluster, tmp_path: Path) -> None:
+    """A batch of `MAX_BATCH` would take longer than `transaction_timeout`. Brokers would abort it,
+    and the partition would be restored and read again, time after time.
     """
     dice = Random(1)
     now_ns = time.time_ns()
@@ -188,7 +188,7 @@ def test_late_request_tears_no_transaction(
 
 @pytest.mark.chaos
 def test_long_hold_tears_no_transaction(tmp_path: Path, say: Callable[[str], None]) -> None:
-    """A connection stays, its client waits for 30 s, and the transaction lives on.
+    """A connection stays open, its client waits for 30 s, and meanwhile the transaction stays open.
 
     Two waits in a row make the minute after which a stage without a checkpoint gives up, so
     `transaction_timeout` is longer.

@@ -63,7 +63,7 @@ def move_changelog(
 
 
 def test_recreated_changelog_is_refused(begun: Begun, tmp_path: Path) -> None:
-    """Either the local copy or the group shows it, and without both the outputs do."""
+    """Either the local copy or the group reveals the loss, and without both the outputs do."""
     setting, worker = begun()
     send_two_of_each(setting)
     stop(worker)
@@ -98,8 +98,8 @@ def test_recreated_changelog_is_refused(begun: Begun, tmp_path: Path) -> None:
 def test_recreated_topic_ends_worker(
     kafka: SharedKafka, begun: Begun, topic: str, sources: int, says: str
 ) -> None:
-    """A worker that went on would write changes to a state that is gone. `sources` then send more
-    than the state has reached, or less than it has written.
+    """A worker that continued would write changes to a lost state. `sources` is the number of
+    sources that then send another event.
     """
     setting, worker = begun()
     send_two_of_each(setting)
@@ -121,7 +121,7 @@ def test_recreated_topic_ends_worker(
 
 
 def test_whole_changelog_is_enough(kafka: SharedKafka, begun: Begun, tmp_path: Path) -> None:
-    """It may be another topic with another beginning, without the group and the local copy."""
+    """A copy of the changelog with other offsets suffices, without the group and the local copy."""
     setting, worker = begun()
     send_two_of_each(setting)
     stop(worker)
@@ -152,14 +152,14 @@ def move_group(setting: Setting, next_offset: int) -> None:
     (stage,) = setting.stages
     where = TopicPartition(setting.raw, 0, next_offset)
     group = ConsumerGroupTopicPartitions(f"{setting.topology.application}.{stage}", [where])
-    admin = admin_of(setting.bootstrap)  # It has to live until it is answered.
+    admin = admin_of(setting.bootstrap)  # The client has to live until it is answered.
     for answer in admin.alter_consumer_group_offsets([group]).values():
         answer.result(30)
 
 
 def test_aborted_offset_is_ignored(begun: Begun) -> None:
     """Kafka 4.1.0 gave such an offset after a kill, and the state's own offset is right. Without
-    the aborted checkpoint the changelog's end may be lost, which is refused.
+    the aborted checkpoint the changelog's end may be lost, so the worker is refused.
     """
     setting, worker = begun()
     send_two_of_each(setting)

@@ -71,7 +71,7 @@ class Cluster:
         return [self._lift, self._spread]
 
     def _step(self) -> None:
-        """Let the wall clock of one worker step, and stay there."""
+        """Shift one worker's wall clock, and leave it shifted."""
         off_s = self._dice.choice((-3_600, -5, 5, 3_600))
         self._dice.choice(self._walls).set_off(off_s)
 
@@ -80,14 +80,14 @@ class Cluster:
             wall.set_off(0)
 
     def _roll(self) -> None:
-        """Restart each broker, one after the other."""
+        """Restart the brokers, one after the other."""
         for node in range(NODES):
             self._brokers.restart(node)
             self._await_in_sync()
 
     def _elect(self) -> None:
         """Give partitions back to their preferred leaders."""
-        with suppress(KafkaException):  # They may lead already.
+        with suppress(KafkaException):  # The leaders may be the preferred ones already.
             admin = admin_of(self._setting.bootstrap)
             places = [Place(self._setting.raw, 0), Place(self._setting.ordered, 0)]
             admin.elect_leaders(ElectionType.PREFERRED, places).result(30)
@@ -113,7 +113,7 @@ class Cluster:
         self._await_in_sync()
 
     def _throttle(self) -> None:
-        """Set the quota of each client to about what a worker needs, or less."""
+        """Set each client's quota to about what a worker needs, or less."""
         set_default_quota(self._setting.bootstrap, self._dice.choice(QUOTAS))
         self._is_throttled = True
 
@@ -159,7 +159,7 @@ def at_work(setting: Setting, walls: list[WallClock]) -> Iterator[list[Worker]]:
 
 
 def test_events_survive_clocks_and_brokers(tmp_path: Path, say: Callable[[str], None]) -> None:
-    """Brokers are rolled, partitions move between them, quotas bind, wall clocks step, and workers
+    """Brokers restart, partitions move between them, quotas throttle, wall clocks jump, and workers
     restart. Each event is emitted once and in order, with the time that a replay of the log
     gives it.
     """
@@ -184,7 +184,7 @@ def test_events_survive_clocks_and_brokers(tmp_path: Path, say: Callable[[str], 
 def assert_times_as_replayed(setting: Setting, path: Path) -> None:
     """Assert that events have the times and errors of a replay.
 
-    Only their lateness depends on when time passed.
+    Lateness is not compared, since it depends on when time passed.
     """
     dump(setting, path)
     expected = {event._replace(is_late=False) for event, _ in replay(setting, path).events}

@@ -43,7 +43,7 @@ class Guarded(NamedTuple):
     certificates: Path
 
     def rights(self) -> list[Right]:
-        """Return the rights to each kind of resource, and for each way to use it."""
+        """Return rights to each kind of resource, one for each kind of use."""
         setting = self.setting
         stage = f"{setting.topology.application}.{setting.stages[0]}"
         said = (
@@ -88,13 +88,13 @@ class Guard:
         return [*rights, self._renew, self._renew, self._kill, self._kill]
 
     def _take(self, denied: Right) -> None:
-        """Revoke a right of the running worker, which names it and goes on once it has it again."""
+        """Revoke a right of the running worker, wait until the worker names it, and restore it."""
         denied.take(self._admin)
         self._await_named(denied)
         self._give_back(denied)
 
     def _take_before_start(self, denied: Right) -> None:
-        """Kill the worker, and let it start without the right."""
+        """Kill the worker, start it without the right, and then restore the right."""
         denied.take(self._admin)
         self._kill()
         self._await_named(denied)

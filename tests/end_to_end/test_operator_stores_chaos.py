@@ -1,6 +1,6 @@
 """End to end, marked `chaos`: a year of a store that refuses, loses data and goes away.
 
-A worker writes results all the while, and a sink stores them in PostgreSQL. The reader at the end
+A worker writes results throughout, and a sink stores them in PostgreSQL. The reader at the end
 knows only the topic and the table (tests/end_to_end/test_operator_chaos.py has other chapters).
 """
 
@@ -64,8 +64,8 @@ Row = dict[str, Any]
 
 
 class Store:
-    """A store to act on: the table and its server, the sink that fills it, and the worker before
-    it.
+    """A store to act on: the table and its server, the sink that fills it, and the worker that
+    writes the results.
     """
 
     def __init__(
@@ -90,8 +90,8 @@ class Store:
             connection.execute(statement)
 
     def _refuse(self, says: str, meanwhile: Callable[[], None] = lambda: None) -> None:
-        """Let the store refuse results; the sink waits, as for an absent store, and reports the
-        message.
+        """Let the store refuse results; the sink waits, as for an unreachable store, and reports
+        the message.
         """
         begin, end = REFUSALS[says]
         self._await_written()
@@ -105,7 +105,7 @@ class Store:
         self._refuse(says, self._kill)
 
     def _forget(self, how: str) -> None:
-        """Lose the data of the table while the sink runs, which notices it."""
+        """Lose the table's data while the sink runs, and wait until the results are read again."""
         self._await_written()
         before = self.sink.metrics().get("refills", 0) if self.sink is self._refilling else 0
         self._run(how)
@@ -125,8 +125,8 @@ class Store:
         )
 
     def tend(self) -> str:
-        """Start a sink with --refill if the other one asks for it, and return the log of the one at
-        work.
+        """Start a sink with --refill if the current one asks for it, and return the current sink's
+        log.
         """
         if self.sink is self._plain and not self.sink.process.is_alive():
             assert self.sink.process.stop() == REFUSED, self.sink.log
@@ -161,7 +161,7 @@ class Store:
         sink.start()
 
     def _await_written(self) -> None:
-        """Wait until the sink has written more."""
+        """Wait until the sink has written more results."""
         self.tend()
         begin = self.sink.metrics().get("written", 0)
         self._await(lambda: self.sink.metrics().get("written", 0) > begin, "more to be written")
@@ -187,16 +187,16 @@ def rows_of(server: PostgresServer) -> dict[str, Row]:
     return rows
 
 
-def test_table_ends_with_every_result(
+def test_table_ends_with_current_results(
     settles: Settles,
     own_postgres: PostgresServer,
     tmp_path: Path,
     say: Callable[[str], None],
 ) -> None:
-    """In the end the table has each emitted id once, with its last revision.
+    """At the end the table has each emitted id once, with the last revision.
 
-    It may lack results that it refused before it was known to refuse all. Each of them has its dead
-    letter, and they are few.
+    Only a few results that were refused one by one can be missing or outdated, and each of them has
+    its dead letter.
     """
     setting = settles(stages="reorder+merge, window", partitions=1, more=QUERIES)
     topic = setting.topology.topics.windows

@@ -53,7 +53,7 @@ def sound() -> Evidence:
 
 
 def test_sound_log_has_no_faults() -> None:
-    """Repeated events are no fault where they are allowed."""
+    """Repeated events are not a fault if they are allowed."""
     verdict = checked(sound())
     assert verdict.faults == []
     assert (verdict.raw, verdict.unmarked, verdict.dead, verdict.duplicates) == (8, 4, 2, 1)

@@ -126,7 +126,7 @@ def test_outage_makes_next_to_nothing_late(
     sent = through_an_outage(setting, own_kafka, how)
     verdict = assert_sound(setting)
     if isinstance(own_kafka, ContainerBroker):
-        return  # It may start again more slowly than `outage_wait` allows.
+        return  # A container can restart more slowly than `outage_wait` allows.
     events = events_of(setting)
     warm_ns = min(each.number("refTs") for each in events) + WARM_NS
     late = Counter(
@@ -146,7 +146,7 @@ def led_apart(tmp_path: Path) -> Iterator[tuple[KafkaBroker, Setting, SendTo]]:
     """Yield three brokers that each have the only replica of an input partition, the setting, and a
     sender.
 
-    Events of given numbers go to given partitions by that sender.
+    The sender sends events with given numbers to given partitions.
     """
     with KafkaBroker(tmp_path / "kafka", nodes=3, heap_mib=256) as brokers:
         setting = settle(brokers.bootstrap, tmp_path, **ONE_TASK, make=False)
@@ -171,7 +171,7 @@ def led_apart(tmp_path: Path) -> Iterator[tuple[KafkaBroker, Setting, SendTo]]:
 
 def test_leaderless_partition_is_named(tmp_path: Path) -> None:
     """One of three brokers, with the only replica of an input partition, is killed, and the task
-    waits for it.
+    waits for that broker.
     """
     with led_apart(tmp_path) as (brokers, setting, send_to):
         with at_work(setting) as worker:
@@ -220,15 +220,16 @@ def test_task_awaits_a_leader(tmp_path: Path) -> None:
     ],
     ids=["fused-killed", "fused-frozen", "split-killed", "one task-killed", "quiet-sooner"],
 )
-def test_outage_makes_no_source_absent(
+def test_outage_causes_no_false_absence(
     own_kafka: KafkaBroker | ContainerBroker,
     tmp_path: Path,
     shape: dict[str, Any],
     how: str,
     is_told: bool,
 ) -> None:
-    """An absence is shorter than the outage, and the outage is shorter than `quiet_after`. In the
-    last case, a control, the watermark follows the clock before the outage is over.
+    """A pattern looks for absences that are shorter than the outage, and the outage is shorter than
+    `quiet_after`. In the last case, a control, the watermark follows the clock before the outage
+    is over.
     """
     pattern = "+pattern" if FUSED in shape["stages"] else ", pattern"
     asked = {"stages": shape["stages"] + pattern, "more": absences(ABSENT_S)}

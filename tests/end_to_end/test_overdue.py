@@ -1,4 +1,4 @@
-"""End to end: a stage that waits for a stage that is gone is not ready, and names what it waits
+"""End to end: a stage is not ready if it waits for a stage that is gone, and names what it waits
 for.
 
 Both recover when a worker has the partitions again.

@@ -1,4 +1,4 @@
-"""End to end: the page of a worker shows its partitions and late events."""
+"""End to end: a worker's page shows its partitions and late events."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_page_shows_late_events_once(settles: Settles) -> None:
     with at_work(setting) as worker:
         now_ns = time.time_ns()
         send(setting, [("s", b"{}", contract("s", seq, now_ns + seq * MS)) for seq in (0, 2)])
-        wait_out(setting, 2)  # number 1 has been given up
+        wait_out(setting, 2)  # Number 1 has been given up.
         send(setting, [("s", b"{}", contract("s", 1, now_ns + MS))])
 
         def late() -> list[tuple[str, int]]:

@@ -1,10 +1,10 @@
 """End to end: pattern queries over recorded events out of order, through Kafka, with a worker
 killed.
 
-Quakes, numbered per network as they came, are up to a week late, and tags of a soccer match up to
-four hours. They reach the engine as they came, so that it alone corrects. The oracle is the engine
-over all events in order in one go. For a query of each trace it also loops over all pairs or
-triples. They run in `make chaos`.
+Quakes, numbered per network by their times, are up to a week late, and tags of a soccer match up to
+four hours. Events reach the engine as they came, so that the engine alone corrects. The oracle is
+the engine over all events in order at once. For one query of each trace, loops over all pairs or
+triples check the oracle. These tests run in `make chaos`.
 """
 
 from __future__ import annotations
@@ -64,9 +64,7 @@ def queries(patterns: Mapping[str, str]) -> str:
 
 
 def numbered(rows: Iterable[TraceRow]) -> list[TraceRow]:
-    """Return the rows, numbered by each source in the order of its times, though they come in
-    another order.
-    """
+    """Return the rows in their own order, numbered per source by time."""
     rows, numbers = list(rows), dict[str, Any]()
     for at in sorted(range(len(rows)), key=lambda at: rows[at].ts_ns):
         source = rows[at].source

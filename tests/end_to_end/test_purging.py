@@ -1,6 +1,6 @@
-"""End to end: records of the sequenced topic that all stages are done with are deleted.
+"""End to end: records in the sequenced topic are deleted once all stages are done with them.
 
-A worker that is killed right after that goes on exactly.
+A worker that is killed right afterwards resumes exactly.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 QUIET_S = 30.0
 
 
-def test_kill_after_purge_is_exact(settles: Settles) -> None:
+def test_killed_worker_resumes_after_purge(settles: Settles) -> None:
     setting = settles(partitions=1)
     worker = worker_on(setting, name="w")
 

@@ -1,7 +1,8 @@
 """End to end: windows, matches and findings of detectors, through Kafka, with workers killed.
 
-In the end the current results, of any answer, are those of an in-order run over the events of the
-ordered topic. One division into stages is tested with all queries, the others in `make chaos`.
+In the end the current results, whichever answer a query asks for, are those of an in-order run over
+the events in the ordered topic. One division into stages is tested with all queries, the others in
+`make chaos`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ S = 10**9
 RISE = """PATTERN SEQ(_ a, _+ b[], _ c)
     WHERE a.source = 's01' AND b.source = 's02' AND c.source = 's03'
     WITHIN 30 ms USING skip_till_any MATCHES MAXIMAL"""
-# All but the first events of s07 are never sent.
+# Only the first events of s07 are sent.
 QUIET = """PATTERN SEQ(_ a, !_ n, _ b)
     WHERE a.source = 's06' AND n.source = 's07' AND b.source = 's08'
     WITHIN 50 ms"""
@@ -64,9 +65,7 @@ while a test waits."""
 
 
 def assert_results_under_kills(setting: Setting) -> list[Any]:
-    """Assert that the current results are those of an in-order run; return the findings of
-    detectors.
-    """
+    """Assert that current results are those of an in-order run; return the detectors' findings."""
     script = [(0.3, Trouble.kill_stages), (0.7, Trouble.kill_worker)]
     play(setting, crowd(EVENTS, seed=5).rows, SPEED, script)
     assert_sound(setting)
@@ -116,7 +115,7 @@ ALL_FUSED = "reorder+merge+window+pattern"
     ],
     ids=["split", "fused", "patterns before the merge", "split, promised", "fused, promised"],
 )
-def test_other_stages_survive_kills(
+def test_other_layouts_survive_kills(
     settles: Settles, stages: str, partitions: int, answer: str, asked: str
 ) -> None:
     early = EARLY.replace("{pattern:", f"{{answer: {answer}, pattern:")
@@ -157,7 +156,7 @@ def test_absence_is_reported_in_silence(settles: Settles, stages: str, partition
         send(setting, [(each, b"{}", contract(each, seq, now_ns)) for each in sources])
 
     def gone() -> set[Content]:
-        """Return the events that were the last of their source for so long."""
+        """Return the events after which their source was silent for longer than `ABSENT_S`."""
         until_ns = [*sent_ns[1:], NEVER]
         seqs = [n for n, ns in enumerate(sent_ns) if until_ns[n] - ns > ABSENT_S * S]
         return {("gone", (("a", each, 0, seq),)) for each in sources for seq in seqs}

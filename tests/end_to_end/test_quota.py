@@ -1,4 +1,4 @@
-"""End to end: a quota of the brokers is below a worker's need, and the worker reports it."""
+"""End to end: a quota of the brokers is below a worker's need, and the worker reports this."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ EVENTS = 40
 
 
 def test_throttled_worker_names_quota(tmp_path: Path) -> None:
-    """Its stages neither end nor restart, and it goes on when the quota is lifted."""
+    """A throttled worker's stages neither end nor restart, and the worker resumes when the quota is
+    lifted.
+    """
     require(jars.missing())
     with KafkaBroker(tmp_path / "kafka", heap_mib=256) as broker:
         setting = fused(broker.bootstrap, tmp_path)

@@ -41,7 +41,7 @@ CALM = "tick_lag: 3s\n"
     ],
     ids=["mesh_sensors", "jr_umts"],
 )
-def test_trace_equals_its_replay(
+def test_trace_matches_its_replay(
     settles: Settles,
     trace: Callable[[], list[TraceRow]],
     stages: str,

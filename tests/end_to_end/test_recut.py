@@ -1,8 +1,8 @@
 """End to end: `inorder topics recut` moves the state of a drained application to other stages.
 
-The application goes on where it stopped, and each event is emitted once. An open window counts the
+The application resumes where it stopped, and each event is emitted once. An open window counts the
 events of both layouts, and a pattern matches across them. An application that is not drained, or
-not stopped, is refused. A law of tests/agents/stage/test_moved_state.py covers queries of all
+not stopped, is refused. A law in tests/agents/stage/test_moved_state.py covers queries of all
 kinds.
 """
 
@@ -59,8 +59,8 @@ def send(app: App, numbers: range, word: str = "raw") -> None:
 
 
 def run(app: App, numbers: range, word: str = "raw") -> None:
-    """Run the file as it is until these are emitted, all stages have read them, and nothing is
-    buffered.
+    """Run the application until these numbers are emitted, all stages have read them, and nothing
+    is buffered.
     """
     app.start()
     send(app, numbers, word)
@@ -145,8 +145,10 @@ def test_undrained_state_is_not_moved(app: App) -> None:
     assert_each_once(app.events(), [*PLACES], range(110), may_be_late=True)
 
 
-def test_left_input_moves_too(app: App) -> None:
-    """Otherwise it would be refused as the state of a stage that no longer exists."""
+def test_former_input_moves_too(app: App) -> None:
+    """State of the former input that stayed behind would be refused, since its stage no longer
+    exists.
+    """
     app.default["reorder"] = {"start": "zero"}
     app.create()
     run(app, range(60))
@@ -163,7 +165,7 @@ def test_left_input_moves_too(app: App) -> None:
 
 
 def test_mapped_events_still_match(app: App) -> None:
-    """Their records are read in the form of each stage's topic, and match after both moves."""
+    """Mapped records are read in the form of each stage's topic, and match after both moves."""
     app.file["queries"] = {"p": {"pattern": "PATTERN SEQ(A a, B b) WITHIN 60 s RETURN a.i AS i"}}
     app.default.update(MAPPED | {"fields": MAPPED["fields"] | {"type": "payload.kind"}})
     app.create()

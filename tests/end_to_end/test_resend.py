@@ -36,7 +36,7 @@ def count_that_stands(setting: Setting) -> int:
 def test_lost_events_are_resent(
     settles: Settles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A gateway loses the numbers LOST the first time they pass."""
+    """A gateway loses the numbers in LOST the first time they pass."""
     passes = Channel.send
     gone = set(LOST)
 

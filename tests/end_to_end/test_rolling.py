@@ -39,10 +39,10 @@ OVER_SESSION_S = 3.0
 
 
 def pause_bound_s() -> float:
-    """Return the bound of a pause; call it when the workers have come and gone.
+    """Return the bound for a pause; call this after the workers have come and gone.
 
-    It grows as the load exceeds the test's own. Workers that took more of the processors would get
-    a longer bound, too.
+    The bound grows as the load exceeds the test's own. Workers that took more of the processors
+    would also get a longer bound.
     """
     load = os.getloadavg()[0] / (os.cpu_count() or 1)
     bound_s = PAUSE_S * min(max(1.0, load / OWN_LOAD), MOST_FACTOR)
@@ -51,7 +51,7 @@ def pause_bound_s() -> float:
 
 
 def several(setting: Setting, count: int, *, named: bool = False) -> list[Worker]:
-    """Return so many workers; without a name, one that stops leaves, and the others go on."""
+    """Return `count` workers; one without a name leaves the group when it stops."""
     return [
         worker_on(setting, *(("--instance", name) if named else ()), name=name)
         for name in (f"w{at}" for at in range(count))
@@ -59,7 +59,9 @@ def several(setting: Setting, count: int, *, named: bool = False) -> list[Worker
 
 
 def grown(flow: Flow, workers: Sequence[Worker], tasks: int) -> float:
-    """Start the other workers; return the longest silence until all that can have work."""
+    """Start the other workers; return the longest silence until every worker that can have work has
+    some.
+    """
     for worker in workers[1:]:
         worker.start()
     for worker in workers[1:]:
@@ -122,8 +124,8 @@ def test_workers_scale_up_and_down(settles: Settles, stages: str) -> None:
 
 
 @pytest.mark.parametrize("shape", [{"stages": FUSED, "partitions": 1}, ONE_TASK])
-def test_kill_pauses_one_session(settles: Settles, shape: dict[str, Any]) -> None:
-    """A worker that is back at once is in test_instance.py."""
+def test_kill_pauses_for_one_session(settles: Settles, shape: dict[str, Any]) -> None:
+    """test_instance.py covers a killed worker that is back at once."""
     setting = settles(**shape)
     workers = several(setting, 2, named=True)
     with flowing(setting, workers, 1, BEFORE) as flow:

@@ -1,11 +1,11 @@
 """End to end: the same log gives the same answer, whatever happens meanwhile.
 
 Two applications share one raw topic. One reads it while it is written, and is killed in between;
-the other reads it in a single run afterwards. Their ordered topics are equal byte for byte, control
-records apart. A replay of the dumped raw topic gives the same.
+the other reads it in a single run afterwards. Except for control records, their ordered topics
+match byte for byte. A replay of the dumped raw topic gives the same.
 
-`tick_lag` is long here: on a busy machine a tick may precede a record by more than the default 100
-ms. That is counted, and is the only difference that two runs may have.
+`tick_lag` is long here: on a busy machine a tick can precede a record by more than the default 100
+ms. That is counted, and is the only difference that two runs can have.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ SCRIPT = [(0.3, Trouble.kill_stages), (0.8, Trouble.kill_worker)]
 
 
 def assert_one_answer(hurt: Setting, calm: Setting) -> Replayed:
-    """Assert that a single run over the same topic gives the same, byte for byte, and so does a
-    replay.
+    """Assert that a single run over the same topic gives the same events, byte for byte, and so
+    does a replay.
     """
     verdict = assert_sound(hurt)
     with at_work(calm, name="calm"):
@@ -59,7 +59,7 @@ def content(setting: Setting) -> dict[int, list[tuple[object, ...]]]:
     return found
 
 
-# Known starts and a fixed wait: nothing depends on which sources share a partition.
+# With known starts and a fixed wait, nothing depends on which sources share a partition.
 FIXED = "reorder: {rule: fixed, max_wait: 200ms, start: zero}"
 
 

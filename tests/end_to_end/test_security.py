@@ -1,8 +1,8 @@
-"""End to end: every command reaches brokers that require TLS or SASL, and prints no secret.
+"""End to end: commands reach brokers that require TLS or SASL, and print no secret.
 
-One broker has a listener for each of four methods: SCRAM over TLS (as in Strimzi and MSK),
-certificates on both sides, PLAIN without encryption, and tokens over TLS. Certificates are made on
-the spot. The output is checked through the broker's plain listener.
+One broker has four listeners: SCRAM over TLS (as in Strimzi and MSK), mutual certificates,
+unencrypted PLAIN, and tokens over TLS. Certificates are made on the spot. The output is checked
+through the broker's plain listener.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Secured(NamedTuple):
     folder: Path
 
     def settings(self, listener: str) -> str:
-        """Return all settings but the password of SCRAM, which comes from the environment."""
+        """Return all settings except the SCRAM password, which comes from the environment."""
         ca = f"ssl.ca.location={self.folder}/ca.crt\n"
         if listener == "MUTUAL":
             return as_properties(of_clients(self.folder))
@@ -61,7 +61,7 @@ class Secured(NamedTuple):
         return self.folder / "token"
 
     def renew_soon(self) -> None:
-        """Renew a token that is old; called often, this lets no token expire before the next."""
+        """Renew the token if it is old; frequent calls keep it from expiring."""
         if time.time() - self.token.stat().st_mtime > TOKEN_LIFE_S / 4:
             self.renew(TOKEN_LIFE_S)
 
@@ -110,7 +110,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 @pytest.mark.in_turns(2)
 @pytest.mark.parametrize("listener", LISTENERS)
-def test_every_command_gets_access(
+def test_commands_get_access(
     secured: Secured, listener: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kafka = tmp_path / "kafka.properties"
@@ -169,7 +169,7 @@ def test_unknown_authority_is_refused(secured: Secured, tmp_path: Path) -> None:
 
 
 def test_renewed_certificates_are_read(secured: Secured, tmp_path: Path) -> None:
-    """Their authority is another one, too, and the stages' processes stay."""
+    """A new authority signs the renewed certificates, and the stages' processes stay."""
     kafka = tmp_path / "kafka.properties"
     kafka.write_text(secured.settings("MUTUAL"))
     setting = fused(secured.broker.bootstrap, tmp_path)

@@ -1,7 +1,7 @@
-"""End to end: streams with inputs of their own on a real Kafka, of equal and of different partition
+"""End to end: streams with their own inputs on a real Kafka, with equal and different partition
 counts.
 
-Each is delivered in order, and they are joined, before and after a restart.
+Each is delivered in order, and two are joined, before and after a restart.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def without_time(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
 
 
 def numbers_of(app: App) -> dict[tuple[str, str], list[int]]:
-    """Return the numbers of each source of each stream in the order of the topic."""
+    """Return the numbers of each stream's sources in topic order."""
     found: dict[tuple[str, str], list[int]] = defaultdict(list)
     for event in app.events():
         place = event.header("streamId") or "default", event.header("sourceId") or ""
@@ -50,7 +50,9 @@ def numbers_of(app: App) -> dict[tuple[str, str], list[int]]:
     ids=["two alike", "three that differ"],
 )
 def test_streams_are_joined(kafka: SharedKafka, tmp_path: Path, widths: dict[str, int]) -> None:
-    """Each event comes once and in order, and each pair of a number has a row."""
+    """Each event is emitted once and in order, and each pair of events with the same number has a
+    row.
+    """
     queries = {"both": {"join": "interval 1h", "sides": SIDES}}
     app = App(kafka.bootstrap, tmp_path, partitions=4, state="memory", queries=queries)
     app.file["streams"] = {name: app.stream(name, reorder={}, merge={}) for name in widths}

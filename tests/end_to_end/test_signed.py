@@ -1,8 +1,8 @@
 """End to end: only a source's own key makes its events, even if others may write the input.
 
-A stranger is first with every number, and also sends a huge one, a higher epoch and an
-end-of-stream marker. The source's events are in order all the same, and all records of the stranger
-are dead letters. A kill does not change that.
+A stranger sends every number first, and also a huge one, a higher epoch and an end-of-stream
+marker. The source's events are in order all the same, and all records of the stranger are dead
+letters. A kill does not change that.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def test_stranger_is_ignored(
     assert Counter(letter["reason"] for letter in dead) == stranger.sent
     assert {(letter["source"], letter["seq"]) for letter in dead} == {("press-7", None)}
     assert SECRET not in worker.log
-    # The signature goes on with the event, so readers of the ordered topic can check it again.
+    # The signature stays with the event, so readers of the ordered topic can check it again.
     names = setting.topology.streams["default"].headers.names()
     for record in out:
         headers = [h for h in record.headers if h[0] in {*names} - {"sig"}]

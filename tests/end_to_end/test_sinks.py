@@ -95,7 +95,9 @@ class Sinking(SinkProcess):
         self.start()
 
     def await_all(self, records: Sequence[Read]) -> None:
-        """Wait until it has read these records, and assert that it has counted each by its kind."""
+        """Wait until the sink has read these records, and assert that it has counted those after
+        the kill by kind.
+        """
         ends = {record.partition: record.offset + 1 for record in records}
         wait_until(
             lambda: group_has_read(self._brokers, self.topic, self.group, ends),
@@ -109,7 +111,7 @@ class Sinking(SinkProcess):
         assert self.dead_letters == []
 
     def exit_code(self) -> int | None:
-        """Wait for the end that was requested, and return the exit code."""
+        """Wait until the sink ends, and return the exit code."""
         wait_until(lambda: not self.process.is_alive(), f"the end of {self.group}")
         return self.process.kill()
 
@@ -130,7 +132,7 @@ def sinks_on(
     return made
 
 
-def test_stores_equal_the_replay(
+def test_stores_match_the_replay(
     settles: Settles,
     redis_server: RedisServer,
     postgres_server: PostgresServer,

@@ -45,7 +45,7 @@ def asked_for_its_place(worker: Worker) -> list[str]:
 
 @pytest.mark.parametrize("goes", [Worker.kill_all, Worker.stop], ids=["killed", "stopped"])
 @pytest.mark.parametrize("state", ["rocksdb", "memory"])
-def test_standby_keeps_its_state(
+def test_standby_takes_over_with_its_state(
     settles: Settles, goes: Callable[[Worker], Any], state: str
 ) -> None:
     setting: Setting = settles(**ONE_TASK, state=state)

@@ -1,7 +1,8 @@
-"""End to end: nothing is committed any more, and the worker reports it, with the cause.
+"""End to end: commits stop, and the worker reports this with the cause.
 
-In the short test somebody else deletes `events.ordered` under a running worker, and it comes back.
-Tests marked `chaos` also have a deleted changelog, and an output that accepts nothing.
+In the short test somebody else deletes `events.ordered` under a running worker, and recreates it.
+Tests marked `chaos` also have a deleted changelog, an output that accepts nothing, and dead
+brokers.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def sending(setting: Setting) -> Iterator[Sender]:
 
 
 def wait_until_it_stands(worker: Worker, told: str) -> None:
-    """Wait until the worker is not ready and its log names the fault, each within its time."""
+    """Wait until the worker is not ready and its log names the fault, each within a time limit."""
     began_s = time.monotonic()
     within(lambda: worker.ask("ready")[0] == 503, UNREADY_S, "not ready")
     unready_s = time.monotonic() - began_s
@@ -59,7 +60,7 @@ def wait_until_it_stands(worker: Worker, told: str) -> None:
     print(f"not ready after {unready_s:.1f} s, told after {time.monotonic() - began_s:.1f} s")
 
 
-def test_deleted_output_may_come_back(settles: Settles) -> None:
+def test_worker_survives_recreated_output(settles: Settles) -> None:
     """A worker is ready again by itself, and emits what it had not committed."""
     setting = settles.fused()
     with at_work(setting) as worker:
@@ -110,7 +111,7 @@ def test_failed_commits_are_reported(settles: Settles) -> None:
 
 @pytest.mark.chaos
 def test_one_dead_broker_is_named(tmp_path: Path) -> None:
-    """Work goes on, and the worker is ready, and names the broker until it is back."""
+    """Work continues, and the worker stays ready and names the broker until it is back."""
     with KafkaBroker(tmp_path / "kafka", nodes=3, heap_mib=256) as brokers:
         setting = settle(brokers.bootstrap, tmp_path, stages=FUSED, make=False)
         ensure_topics(list_needed_topics(setting.topology), setting.bootstrap, 3)

@@ -1,7 +1,7 @@
-"""End to end, an example table: a worker that cannot work gives the reason in a line, and exits.
+"""End to end, an example table: a worker that cannot work gives the reason in one line, and exits.
 
-Bad settings end it with 2, at once and without a stack trace. A fault that may pass, such as a
-local copy that cannot be opened, is reported, and the worker goes on without it.
+Bad settings make it exit with 2, at once and without a stack trace. A fault that can pass, such as
+a local copy that cannot be opened, is reported, and the worker continues without the copy.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def test_missing_topics_are_named(settles: Settles) -> None:
     )
 
 
-def test_absent_broker_is_reported(tmp_path: Path) -> None:
+def test_unreachable_broker_is_reported(tmp_path: Path) -> None:
     nobody = f"127.0.0.1:{free_ports(1)[0]}"
     setting = settle(nobody, tmp_path, stages=FUSED, make=False)
     said = refused(
@@ -109,7 +109,7 @@ def test_changed_output_is_refused(settles: Settles) -> None:
 
 
 def rewritten(setting: Setting, *changes: tuple[str, str]) -> Setting:
-    """Return the setting with other words in its file, and with its topics made."""
+    """Apply the changes to the setting's file, make the topics, and return the new setting."""
     text = setting.path.read_text()
     for old, new in changes:
         assert old in text
@@ -121,7 +121,7 @@ def rewritten(setting: Setting, *changes: tuple[str, str]) -> Setting:
 
 
 def test_compacted_input_is_refused(settles: Settles) -> None:
-    """Events that a stage had buffered would be gone."""
+    """Compaction could remove events that a stage has buffered."""
     setting = settles.fused()
     configure(setting.bootstrap, setting.raw, "cleanup.policy", "compact")
     said = refused(worker_on(setting), "cleanup.policy=delete")
@@ -129,7 +129,9 @@ def test_compacted_input_is_refused(settles: Settles) -> None:
 
 
 def test_recreated_input_is_refused(kafka: SharedKafka, settles: Settles) -> None:
-    """It is longer than the state: its offsets exist, but are those of other records."""
+    """A recreated input can be longer than the old one: the state's offset exists, but follows
+    other records.
+    """
     setting = settles.fused()
     once(setting, worker_on(setting))
     delete_topics(setting.bootstrap, setting.raw)
@@ -150,7 +152,7 @@ def test_recreated_input_is_refused(kafka: SharedKafka, settles: Settles) -> Non
 
 
 def test_worker_runs_without_redis(settles: Settles) -> None:
-    """Redis only keeps the local copy; without it the worker goes on, and says so."""
+    """Redis only keeps the local copy; without it the worker continues, and logs that."""
     redis = f"redis: redis://127.0.0.1:{free_ports(1)[0]}/0\n"
     setting = settles(partitions=1, state="redis", more=redis)
     worker = worker_on(setting)

@@ -1,4 +1,4 @@
-"""End to end: a local copy may fail in any way without harm."""
+"""End to end: a local copy can fail in any way without harm."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ def send_at_once(setting: Setting, sources: int, *numbers: int) -> None:
     """Send the events in one batch, which the log takes in one instant, so that nothing can be
     late.
 
-    Between several batches a busy machine may let time pass, and all later events would be older
-    than that.
+    Between several batches a busy machine could let time pass, and later events would be late.
     """
     arrived_ms = set()
 
@@ -113,7 +112,7 @@ class Flow(Sender):
         assert_sound(self._setting)
 
 
-def test_state_folder_may_be_deleted(begun: Begun, tmp_path: Path) -> None:
+def test_state_folder_can_be_deleted(begun: Begun, tmp_path: Path) -> None:
     setting, worker = begun()
     flow = Flow(setting, 4_000, 0.5)
     flow.await_share(0.3)
@@ -124,8 +123,8 @@ def test_state_folder_may_be_deleted(begun: Begun, tmp_path: Path) -> None:
 
 @pytest.mark.redis
 @pytest.mark.chaos
-def test_redis_may_be_emptied(begun: Begun, own_redis: RedisServer) -> None:
-    """From the changelog the worker goes on, and so does the next one, with the same output."""
+def test_redis_can_be_emptied(begun: Begun, own_redis: RedisServer) -> None:
+    """A worker continues from the changelog, and so does the next one, with the same output."""
     setting, worker = begun(stream="", state="redis", more=f"redis: {own_redis.url}\n")
     flow = Flow(setting, 6_000, 0.3)
     flow.await_share(0.3)
@@ -141,8 +140,8 @@ def test_redis_may_be_emptied(begun: Begun, own_redis: RedisServer) -> None:
 
 @pytest.mark.chaos
 def test_full_disk_is_survived(begun: Begun) -> None:
-    """A limit of the file size stands for a full disk; both stages meet it after some checkpoints.
-    Events come slowly, since a busy machine makes few checkpoints of events that come at once.
+    """A file size limit stands in for a full disk; both stages reach it after some checkpoints.
+    Events come slowly, since a busy machine makes few checkpoints for events that come at once.
     """
     setting, worker = begun(stages=SPLIT, stream="")
     stages = worker.stages()
@@ -175,17 +174,17 @@ def test_frozen_redis_stops_nothing(begun: Begun, own_redis: RedisServer) -> Non
         own_redis.process.resume()
     emitted.close()
     print(f"longest silence while Redis was frozen: {silence_s:.2f} s")
-    assert silence_s / share_of_processors() < 2.0  # it was 16 s
+    assert silence_s / share_of_processors() < 2.0  # An earlier version took 16 s.
     flow.stop()
     flow.all_come_out(worker)
 
 
 @pytest.mark.chaos
 def test_long_restore_keeps_answering(begun: Begun) -> None:
-    """A restore of very many buffered events reports its progress all the while."""
+    """A restore of very many buffered events reports its progress throughout."""
     hole = "reorder: {start: zero, max_wait: 1h, max_held: 2000000}"
     setting, worker = begun(stream=hole, more="spill_after: 1h\n")
-    for first in range(1, HELD // MANY + 1, 20):  # number 0 is missing everywhere
+    for first in range(1, HELD // MANY + 1, 20):  # Number 0 is missing everywhere.
         send_all(setting, MANY, *range(first, first + 20))
 
     def held() -> float:
@@ -206,7 +205,7 @@ def test_long_restore_keeps_answering(begun: Begun) -> None:
             told.add(str(answer))
     print(f"{HELD} held events: ready after {time.monotonic() - began_s:.1f} s, longest answer")
     print(f"{longest_s:.2f} s, {len(told)} different answers")
-    # A worker's figures are those of its last look.
+    # A worker's metrics can lag behind its state.
     wait_until(lambda: held() >= HELD, "the held events to be told", held)
     assert f"with {HELD} buffered events" in worker.log
     assert len(told) >= 5

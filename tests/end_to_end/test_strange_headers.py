@@ -1,5 +1,5 @@
-"""End to end, an example: a record with a header name that is no text, in every command that reads
-a foreign topic.
+"""End to end, an example: a record whose header name is not text, in commands that read a foreign
+topic.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ VALUE = b'{"kind":"match","id":"x"}'
 
 
 @pytest.mark.kafka
-def test_strange_record_is_skipped(
+def test_commands_survive_a_strange_record(
     kafka: SharedKafka, unique_name: UniqueName, tmp_path: Path
 ) -> None:
     """A stranger has sent the second of three records."""

@@ -1,7 +1,7 @@
-"""End to end: sources, the process of the sync server, and a real broker.
+"""End to end: sources, the sync server's process, and a real broker.
 
 Samples in `clock.offsets` follow the contract: keyed by source, each source in one partition and in
-order, with arrival time. The broker may be away for a while.
+order, with arrival time. The broker can be away for a while.
 """
 
 from __future__ import annotations
@@ -110,7 +110,9 @@ def test_samples_follow_the_contract(settles: Settles, tmp_path: Path) -> None:
             assert record.timestamp_ms >= began_ms  # the arrival time, not the source's
 
 
-def test_sync_needs_no_broker(own_kafka: KafkaBroker | ContainerBroker, tmp_path: Path) -> None:
+def test_sync_continues_without_broker(
+    own_kafka: KafkaBroker | ContainerBroker, tmp_path: Path
+) -> None:
     setting = settle(own_kafka.bootstrap, tmp_path, make=False)
     ensure_topics(
         list_needed_topics(setting.topology), setting.bootstrap, setting.topology.topics.replication

@@ -34,7 +34,7 @@ Table = dict[str, dict[str, Any]]
 
 
 def folded(setting: Setting) -> tuple[Table, Counter[str]]:
-    """Return all tables together, and how often each change happened to a row."""
+    """Return all tables as one, and a count of each kind of change."""
     table: Table = {}
     seen: Counter[str] = Counter()
     for query, topic in setting.topology.result_tables.items():
@@ -68,7 +68,7 @@ def await_tables(setting: Setting, expected: Table) -> None:
     wait_until(lambda: without_course(folded(setting)[0]) == expected, "what is expected")
 
 
-def test_tables_equal_the_replay(settles: Settles, tmp_path: Path) -> None:
+def test_tables_match_the_replay(settles: Settles, tmp_path: Path) -> None:
     setting = settles(
         stages="reorder+merge, window+pattern",
         stream=STREAM,

@@ -66,7 +66,7 @@ def test_clock_step_changes_nothing(settles: Settles, tmp_path: Path, step_s: in
 
 @pytest.mark.parametrize("off_s", [HOUR_S, -HOUR_S])
 def test_wrong_clock_stops_nothing(settles: Settles, tmp_path: Path, off_s: int) -> None:
-    """One worker has the wrong clock from its start on, and the next one a right clock."""
+    """One worker has a wrong clock from its start, and the next one a right clock."""
     setting, wall = settles.fused(stream=NUMBERED), WallClock(tmp_path)
     wall.set_off(off_s)
     with at_work(setting, kind=Spawned, env=wall.env):

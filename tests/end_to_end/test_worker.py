@@ -44,7 +44,7 @@ UNREADY_S = 15.0
 
 
 def lines_of(worker: Worker, *options: str) -> str:
-    """Return the lines of `inorder explain`."""
+    """Return the output of `inorder explain`."""
     return inorder("explain", worker.address, *options).well().out
 
 
@@ -53,7 +53,7 @@ def command_of(pid: int) -> bytes:
 
 
 def wait_for_words(worker: Worker, *patterns: str) -> None:
-    """Wait for the words of `inorder explain`, which last as long as the events are buffered."""
+    """Wait until the output of `inorder explain` matches all of these patterns."""
 
     def are_said() -> bool:
         return all(re.search(pattern, lines_of(worker), re.MULTILINE) for pattern in patterns)
@@ -62,15 +62,15 @@ def wait_for_words(worker: Worker, *patterns: str) -> None:
 
 
 def test_stop_keeps_buffered_events(settles: Settles) -> None:
-    """`inorder explain` names the gap that they wait for. A graceful stop neither loses nor flushes
-    them, and the next worker goes on.
+    """`inorder explain` names the gap that buffered events wait for. A graceful stop neither loses
+    nor flushes them, and the next worker continues.
     """
     setting = settles.fused(stream=HELD)
     worker = worker_on(setting)
     now_ns = time.time_ns()
 
     def tell(*events: tuple[str, int, int]) -> None:
-        """Send events, each as (source, number, milliseconds from now on)."""
+        """Send events, each given as (source, number, milliseconds from now)."""
         records = [(name, contract(name, seq, now_ns + ms * MS)) for name, seq, ms in events]
         send(setting, [(name, b"{}", headers) for name, headers in records])
 
@@ -107,7 +107,7 @@ def test_stop_keeps_buffered_events(settles: Settles) -> None:
         assert len(events_of(setting)) == 3
         text = setting.path.read_text()
         assert HELD in text
-        setting.path.write_text(text.replace(HELD, SHORTLY))  # Nobody waits so long.
+        setting.path.write_text(text.replace(HELD, SHORTLY))  # The test need not wait so long.
         worker.begin()
         tell(("other", 1, 600))
         wait_out(setting, 9)
@@ -172,7 +172,7 @@ def test_worker_replaces_a_killed_stage(settles: Settles) -> None:
 
 
 def test_early_stop_exits_with_0(settles: Settles) -> None:
-    """A stage that is stopped while it starts has owned nothing yet, so all is well."""
+    """A stage that is stopped while it starts owns nothing yet, so this is no failure."""
     setting = settles()
     worker = worker_on(setting, kind=Spawned)
     with running(worker):
@@ -180,7 +180,7 @@ def test_early_stop_exits_with_0(settles: Settles) -> None:
         assert worker.stop() == 0, worker.log
 
 
-def test_absent_brokers_are_awaited(
+def test_unreachable_brokers_are_awaited(
     own_kafka: KafkaBroker | ContainerBroker, tmp_path: Path
 ) -> None:
     """A worker waits for brokers that come later. When they fall silent it is not ready, gives the
@@ -221,14 +221,14 @@ def test_worker_brings_embedded_broker(tmp_path: Path) -> None:
         sender = Sender(inside, crowd(2_000, seed=6).rows, speed=0.5).start()
         sender.finish()
         wait_out(inside, sender.different)
-        # Arrival times are not available here, so only this is checked: each event once.
+        # Arrival times are missing here, so the test checks only that each event came once.
         ordered = [event.name for event in events_of(inside)]
     assert len(ordered) == len({*ordered})
 
 
 @pytest.mark.chaos
 def test_stop_during_start_exits_with_0(settles: Settles) -> None:
-    """At any instant of the start, while another worker runs, each worker stops in time."""
+    """Workers are stopped at a dozen moments of the start, while another worker runs."""
     setting = settles(state="memory")
     sender = Sender(setting, crowd(20_000).rows, speed=0.02).start()
     with at_work(setting, name="other"):

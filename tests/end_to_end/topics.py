@@ -1,4 +1,4 @@
-"""Change topics and groups of an application, as an administrator would."""
+"""Change an application's topics and groups, as an administrator would."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def delete_topics(bootstrap: str, *topics: str) -> None:
 
 
 def grow(bootstrap: str, topic: str, count: int) -> None:
-    """Give the topic so many partitions."""
+    """Give the topic `count` partitions."""
     admin = admin_of(bootstrap)
     admin.create_partitions([NewPartitions(topic, count)])[topic].result(TIMEOUT_S)
     wait_until(
@@ -57,7 +57,7 @@ def configure(bootstrap: str, topic: str, name: str, value: str) -> None:
 
 
 def create_led(setting: Setting, leader_of: Callable[[str, int], int]) -> None:
-    """Make the topics, with one replica of each partition, on the broker of `leader_of`."""
+    """Make the topics, with one replica of each partition, on the broker that `leader_of` names."""
     admin = admin_of(setting.bootstrap)
     topics = [
         NewTopic(
@@ -74,7 +74,7 @@ def create_led(setting: Setting, leader_of: Callable[[str, int], int]) -> None:
 
 
 def largest(setting: Setting, size: int) -> None:
-    """Limit a batch of the ordered topic to so many bytes."""
+    """Limit a batch of the ordered topic to `size` bytes."""
     configure(setting.bootstrap, setting.ordered, "max.message.bytes", str(size))
 
 
@@ -97,7 +97,7 @@ def offsets_of_all(bootstrap: str, topic: str) -> dict[int, tuple[int, int]]:
 
 
 def changelogs(setting: Setting) -> list[str]:
-    """Return the changelogs that exist."""
+    """Return the application's existing changelogs."""
     topics = admin_of(setting.bootstrap).list_topics(timeout=TIMEOUT_S).topics
     begin = f"{setting.topology.application}."
     found = [name for name in topics if name.startswith(begin) and name.endswith(".changelog")]
@@ -131,7 +131,7 @@ LARGEST = 20_000_000
 def large_input(kafka: SharedKafka) -> str:
     """Create an input whose brokers accept more than the contract, and return its name.
 
-    A larger record would not get there otherwise.
+    A broker would otherwise refuse a record that exceeds the contract.
     """
     raw = f"raw-{uuid.uuid4().hex[:8]}"
     arrival = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(LARGEST)}

@@ -21,7 +21,7 @@ Act = Callable[["Trouble", int], list[int]]
 
 
 class Trouble:
-    """Workers that run, one that may join, and the acts on each.
+    """Workers that run, one that can join, and the acts on each.
 
     An act returns the ids of the stages that it hit.
     """
@@ -38,7 +38,7 @@ class Trouble:
         return [*self.workers, self.spare]
 
     def with_work(self) -> list[int]:
-        """Return the workers that have partitions, once they are as many as can have some."""
+        """Wait until as many workers have partitions as can have some, and return those."""
         patience = Patience()
         while True:
             found = [at for at, worker in enumerate(self.workers) if worker.partitions()]
@@ -48,9 +48,7 @@ class Trouble:
             time.sleep(POLL_S)
 
     def victim(self, turn: int) -> int:
-        """Return each worker in its turn, or one with partitions where these are fewer than the
-        workers.
-        """
+        """Return the worker whose turn it is, or one with partitions if not all can have some."""
         if self._at_work == len(self.workers):
             return turn % len(self.workers)
         return self.with_work()[0]
@@ -135,7 +133,7 @@ def places_of(worker: Worker) -> set[Place]:
 
 @contextmanager
 def troubled(setting: Setting, worker_count: int = 2) -> Iterator[Trouble]:
-    """Yield the trouble of workers that have work; at the end they are stopped."""
+    """Start the workers, yield their trouble once they have work, and stop them at the end."""
     trouble = Trouble(setting, worker_count)
     with running(*trouble.workers, may_start=trouble.everybody):
         for worker in trouble.workers:
@@ -153,7 +151,7 @@ def play(
     worker_count: int = 2,
     sender: Sender | None = None,
 ) -> None:
-    """Send, act when that share of the rows has been sent, wait until all is emitted, and stop."""
+    """Send, perform each act at its share of the rows, wait until all is emitted, and stop."""
     with troubled(setting, worker_count) as trouble:
         sender = (sender or Sender(setting, rows, speed=speed)).start()
         emitted = Emitted(setting)

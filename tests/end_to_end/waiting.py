@@ -28,7 +28,7 @@ class Emitted:
             reader.poll(0)
         new = [r.name for r in self._ordered.records[self._taken :] if not r.is_control]
         now_s = time.monotonic()
-        if self._names:  # A silence that is not over yet counts, too.
+        if self._names:  # An unfinished silence also counts.
             self.longest_silence_s = max(self.longest_silence_s, now_s - self._moved_s)
         if new:
             self._moved_s = now_s
@@ -44,7 +44,7 @@ class Emitted:
     ) -> None:
         """Wait until `count` events are emitted.
 
-        Raises AssertionError when for `quiet_s` nothing has come.
+        Raises AssertionError if nothing comes for `quiet_s`.
         """
         patience = Patience(quiet_s)
         while (found := self.poll()) < count:
@@ -57,7 +57,7 @@ class Emitted:
 
 
 def wait_out(setting: Setting, count: int) -> None:
-    """Wait until so many events are emitted."""
+    """Wait until `count` events are emitted."""
     emitted = Emitted(setting)
     emitted.wait_for(count)
     emitted.close()

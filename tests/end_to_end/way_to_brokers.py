@@ -94,7 +94,7 @@ class Judge:
     async def fate(self, request: Request) -> Fate:
         """Return the fate of a request.
 
-        A judge may wait first; the request, and what follows it on its connection, waits with it.
+        A judge can wait first; the request, and what follows it on its connection, waits with it.
         """
         return Fate.PASS
 
@@ -145,7 +145,7 @@ class Way:
 
 
 class _Line:
-    """A connection of a client, and its own to the broker."""
+    """A client's connection, and the matching one to the broker."""
 
     def __init__(self, way: Way, down: asyncio.StreamWriter, up: asyncio.StreamWriter) -> None:
         self._way = way
@@ -211,7 +211,7 @@ async def _frame(reader: asyncio.StreamReader) -> bytes:
 
 
 def _request(frame: bytes) -> Request | None:
-    """Return the request in a frame, or None if it is not of a transactional producer."""
+    """Return the request in a frame, or None if it is not from a transactional producer."""
     api, version = struct.unpack_from(">hh", frame)
     if api not in ANSWERS or version >= len(ANSWERS[api]) or ANSWERS[api][version] is None:
         return None
@@ -221,7 +221,7 @@ def _request(frame: bytes) -> Request | None:
         return None
     producer = frame[at + 2 : at + 2 + size].decode()
     if NAMES[api] == "EndTxn" and struct.unpack_from(">q", frame, at + 2 + size)[0] < 0:
-        return None  # it only asks for its rights
+        return None  # Such a request only checks the producer's rights.
     return Request(NAMES[api], version, producer, frame)
 
 

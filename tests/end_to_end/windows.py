@@ -28,7 +28,7 @@ Counts = dict[tuple[str, int], int]
 
 
 class Expected(NamedTuple):
-    """Numbers of events of every window, and windows that must have been reported."""
+    """Event counts of all windows, and the windows that must have been reported."""
 
     counts: Counts
     passed: set[tuple[str, int]]
@@ -38,7 +38,7 @@ def windows_of(setting: Setting) -> Expected:
     """Return the windows expected from the ordered topic.
 
     An event does not count if its window was final when it came, by the watermarks before it.
-    Windows that the topic has not yet passed may be reported or not, since a quiet stream passes
+    Windows that the topic has not yet passed can be reported or not, since a quiet stream passes
     them with time. With a quality target none is open after `max_wait`.
     """
     has_target = any(query.quality for query in setting.topology.queries_of(WindowQuery).values())

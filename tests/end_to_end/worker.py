@@ -28,7 +28,7 @@ worker."""
 
 
 class Worker(Command):
-    """A supervisor with its stage processes; `name` is also that of its state folder."""
+    """A supervisor with its stage processes; `name` also names its state folder."""
 
     begun_as: ClassVar[type[Process]] = ForkedProcess
 
@@ -65,7 +65,7 @@ class Worker(Command):
         return self.http
 
     def metrics(self) -> dict[str, float]:
-        """Return each family's sum of samples: `records_in` of a stage is `records_in:stage`."""
+        """Return the sums of samples by family and stage, with keys such as `records_in:merge`."""
         sums: dict[str, float] = {}
         for family in self.families():
             for sample in family.samples:
@@ -86,18 +86,18 @@ class Worker(Command):
         return status == 503 and re.search(why, str(told)) is not None
 
     def begin(self) -> None:
-        """Start it, and wait until it is ready."""
+        """Start the worker, and wait until it is ready."""
         self.start()
         self.wait_ready()
 
     # -- its stages ----------------------------------------------------------------------------
 
     def stages(self) -> list[int]:
-        """Return the ids of its stage processes."""
+        """Return the ids of the worker's stage processes."""
         return find_descendants(self.process.pid) if self.alive else []
 
     def partitions(self) -> list[dict[str, Any]]:
-        """Return the partitions that its stages have open, as in `/explain`."""
+        """Return the partitions that the worker's stages have open, as in `/explain`."""
         status, told = self.ask("explain")
         return told if status == 200 else []
 
@@ -146,11 +146,11 @@ class Worker(Command):
         return _signal(stages, signal.SIGKILL)
 
     def terminate(self) -> None:
-        """Send SIGTERM, without a wait."""
+        """Send SIGTERM, and do not wait."""
         self.process.terminate()
 
     def exit_code(self) -> int | None:
-        """Wait for the end, and return the exit code.
+        """Wait until the worker ends, and return the exit code.
 
         A worker whose log has stood still for STOP_QUIET_S is killed.
         """
@@ -190,13 +190,13 @@ class Worker(Command):
 
 def _signal(pids: list[int], number: int) -> list[int]:
     for pid in pids:
-        with suppress(ProcessLookupError):  # it ended meanwhile
+        with suppress(ProcessLookupError):  # The process has ended.
             os.kill(pid, number)
     return pids
 
 
 def _lives(pid: int) -> bool:
-    """Return whether a stage process of that id runs.
+    """Return whether a stage process with that id runs.
 
     Ids are reused in time, and a dead process that nobody has waited for has no command.
     """
@@ -215,7 +215,7 @@ class Spawned(Worker):
 
 @contextmanager
 def running(*workers: Worker, may_start: Sequence[Worker] = ()) -> Iterator[None]:
-    """Start the workers; at the end nothing of them, or of `may_start`, is left."""
+    """Start the workers; at the end kill what is left of them and of `may_start`."""
     try:
         for worker in workers:
             worker.start()
@@ -232,7 +232,7 @@ def worker_on(
     kind: type[Worker] = Worker,
     env: Mapping[str, str] | None = None,
 ) -> Worker:
-    """Return a worker of that file, which keeps its state beside it."""
+    """Return a worker for the setting's file, with its state in the same folder."""
     return kind(name, setting.path, setting.bootstrap, setting.folder, *options, env=env)
 
 
@@ -244,7 +244,9 @@ def at_work(
     kind: type[Worker] = Worker,
     env: Mapping[str, str] | None = None,
 ) -> Iterator[Worker]:
-    """Yield a worker that is ready; at the end it exits with 0, if it has not stopped before."""
+    """Yield a worker that is ready; at the end assert that it exits with 0, unless it has stopped
+    before.
+    """
     worker = worker_on(setting, *options, name=name, kind=kind, env=env)
     with running(worker):
         worker.wait_ready()

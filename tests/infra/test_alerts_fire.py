@@ -1,10 +1,10 @@
 """End to end: a deliberate fault makes its rule fire on the metrics of a real worker.
 
-Rules are those that ship, with each minute taken as a second, or as more where the machine is busy.
-A scrape each such minute may take as long, since a busy worker answers in seconds. Rules that need
-hours or a cluster run only in promtool (`test_monitoring`), and are named here.
+The shipped rules are used, with each minute shortened to a second, or to a few if the machine is
+busy and scrapes are slow. Rules that need hours or a cluster run only in promtool
+(`test_monitoring`), and are named here.
 
-When a rule fires, the test also checks its row in docs/operate/alerts.md: the metrics at
+When a rule fires, the test also checks its row in docs/operate/alerts.md: the metrics in
 Prometheus, and the words in the log. Some rules fire only for a while, so the test asks whether one
 has fired since its fault.
 """
@@ -110,7 +110,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 def hurried(expression: str, minute_s: int) -> str:
-    """Return the expression with each minute taken as so many seconds."""
+    """Return the expression with each minute shortened to `minute_s` seconds."""
     spans = re.sub(
         r"\b(\d+)([mhd])(?=[\]:]|\s|\))",
         lambda found: f"{int(found[1]) * UNIT_S[found[2]] * minute_s}s",
@@ -184,7 +184,7 @@ class World:
     def _break(self) -> None:
         self._send("late", epoch=2, seq=0)
         self._send("hole", seq=0)
-        self._numbers["full"] = 0  # its first number never comes
+        self._numbers["full"] = 0  # Number 0 never comes.
         ts_ns = time.time_ns()  # A newer time would begin an epoch.
         for value in (b'{"v": 1}', b'{"v": 2}'):
             self._send("hole", seq=2, value=value, ts_ns=ts_ns)
@@ -220,7 +220,7 @@ class World:
         return {one["metric"]["alertname"] for one in found}
 
     def fired(self, since_s: float) -> set[str]:
-        """Return the alerts that have fired since then (monotonic time)."""
+        """Return the alerts that have fired since `since_s` (monotonic time)."""
         span_s = math.ceil(time.monotonic() - since_s) + 1
         found = self.prometheus.ask(f'max_over_time(ALERTS{{alertstate="firing"}}[{span_s}s])')
         return {one["metric"]["alertname"] for one in found}
@@ -236,7 +236,9 @@ def ending(command: Command) -> Iterator[None]:
 
 
 def slowest_answer_s(worker: Worker) -> float:
-    """Return the longest time of five scrapes. The load average rises only as a minute passes."""
+    """Return the longest of five scrape times, since the load average rises only as a minute
+    passes.
+    """
     took_s = []
     for _ in range(5):
         began_s = time.monotonic()
@@ -298,7 +300,7 @@ def kill_sync_server(world: World) -> None:
 
 
 def be_silent(world: World) -> None:
-    limit_files(world, resource.RLIM_INFINITY)  # the log is one
+    limit_files(world, resource.RLIM_INFINITY)  # The log is a file too.
     world.is_quiet.set()
 
 
@@ -315,7 +317,7 @@ def limit_files(world: World, size: int = 1) -> None:
 
 
 def delete_unread(world: World) -> None:
-    """Pause the first stage while records come, and are deleted."""
+    """Pause the first stage while records arrive and are deleted."""
     world.is_quiet.clear()
     stage = world.worker.pause_stage(0)
     place = TopicPartition(world.setting.raw, 0, OFFSET_END)
@@ -396,7 +398,7 @@ def test_rule_fires_on_its_fault(world: World, alert: str, fault: Callable[[Worl
 
 
 def parts_of_log(cell: str) -> list[str]:
-    """Return the words that the worker's log has at once."""
+    """Return the words that must be in the worker's log at once."""
     if "of each minute" in cell or "of the others" in cell or "of the server" in cell:
         return []
     words = [part for found in re.findall(r"`([^`]+)`", cell) for part in found.split("…")]

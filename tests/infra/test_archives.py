@@ -1,4 +1,4 @@
-"""Examples: an archive of Java's classes is made once, and used where it exists."""
+"""Examples: an archive of Java's classes is made once, and used if it exists."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_archive_is_made_once(tmp_path: Path) -> None:
     archives.make(tmp_path, write)
     path = classes.archive_path(tmp_path)
     assert path.read_text() == "classes"
-    archives.make(tmp_path, lambda _: path.unlink())  # It is not run.
+    archives.make(tmp_path, lambda _: path.unlink())  # This function is not called.
     assert classes.read_options(tmp_path) == [f"-XX:SharedArchiveFile={path}"]
     assert os.environ.get(archives.OPTIONS, "") == (before or "")
 

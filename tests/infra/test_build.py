@@ -66,9 +66,7 @@ def hot_modules() -> list[str]:
 
 
 def bases_of_libraries(file: Path) -> Iterator[str]:
-    """Yield the classes whose base is imported from outside of the standard library and of this
-    tree.
-    """
+    """Yield the classes whose base is imported from outside the standard library and this tree."""
     known = sys.stdlib_module_names | {"topology", "agents", "inorder", "codec"}
     module = ast.parse(file.read_text(encoding="utf-8"))
     strangers = {
@@ -90,7 +88,7 @@ def bases_of_libraries(file: Path) -> Iterator[str]:
                 yield f"{file.relative_to(ROOT)}: {node.name}"
 
 
-def test_compiled_classes_have_own_bases() -> None:
+def test_compiled_class_has_no_library_base() -> None:
     """mypyc does not know a base from a library and leaves it out, which corrupts memory at run
     time.
     """
@@ -112,7 +110,7 @@ def test_build_requirements_agree() -> None:
 
 @pytest.mark.slow
 def test_core_compiles_alone(tree: Path, tmp_path: Path) -> None:
-    """It generates the C code, since mypyc fails where mypy alone finds no fault."""
+    """C code is generated, since mypyc can fail where mypy alone finds no fault."""
     there = Environment(tmp_path / "build")
     there.install("mypy", "setuptools>=77")
     checked = there.run("python", "-c", CHECK, cwd=tree, timeout_s=BUILD_S)
@@ -134,7 +132,7 @@ def test_pip_compiles_a_clone(python: str, tree: Path, tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_refused_core_stays_in_python(tree: Path, tmp_path: Path) -> None:
-    """A compiler newer than this release may find a fault in the core, which must not end an
+    """A compiler newer than this release could find a fault in the core, which must not end an
     installation.
     """
     event = tree / "topology" / "model" / "event.py"
@@ -150,7 +148,7 @@ def test_refused_core_stays_in_python(tree: Path, tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_image_steps_compile_the_worker(tree: Path, tmp_path: Path) -> None:
-    """This runs the steps of the Dockerfile one by one, without an engine."""
+    """Steps of the Dockerfile run one by one, without an engine."""
     build = Environment(tmp_path / "build")
     build.install("--require-hashes", "-r", tree / "infra/locks/build.txt")
     python = str(build.folder / "bin" / "python")

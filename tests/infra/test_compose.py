@@ -42,7 +42,7 @@ def test_services_are_pinned_and_local(
         assert port.startswith("127.0.0.1:"), port
     if service["image"] != "inorder":
         assert re.fullmatch(r"[a-z/]+:v?\d[\w.-]+", service["image"])
-    if name != "topics":  # it runs once
+    if name != "topics":  # This service runs once.
         assert service["healthcheck"]["test"][0] == "CMD"
         assert service["healthcheck"]["retries"] > 0
     for volume in service.get("volumes", []):

@@ -1,4 +1,4 @@
-"""Examples: each named image has a recipe, and the reason is given where no engine can run.
+"""Examples: each named image has a recipe, and the reason is given if no engine can run.
 
 An engine that cannot start leaves nothing behind.
 """
@@ -64,12 +64,12 @@ def test_changed_recipe_has_new_digest() -> None:
     assert len(digests) == len(base_images.IMAGES) + 2
 
 
-def test_engine_asks_for_root(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engine_requires_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert engine.missing() == "a private Docker engine needs Linux and root"
 
 
-def test_engine_asks_for_debian(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_engine_requires_debian(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("INORDER_IMAGES", raising=False)
     for missing in (programs.missing, base_images.missing, debian.missing):
@@ -91,7 +91,7 @@ def test_missing_python_has_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("tag", "code"), [("py3-none-any", 1), ("cp312-cp312-linux", 0)])
 def test_only_compiled_wheels_are_taken(tmp_path: Path, tag: str, code: int) -> None:
-    """A stand-in for pip copies the wheels that it is to download."""
+    """A stand-in for pip makes the wheels that it should download."""
     pip = tmp_path / "pip"
     pip.write_text(
         "#!/bin/bash\n[[ $1 == --version ]] && echo Python 3.12 && exit\n"
@@ -128,7 +128,7 @@ def test_only_newer_wheels_are_used(tmp_path: Path) -> None:
     assert not product_image.has_wheels(tmp_path)
 
 
-def test_only_own_sources_are_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_only_debian_sources_are_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     folder = tmp_path / "sources.list.d"
     folder.mkdir()
     own = "deb [arch=amd64] http://proxy.example/deb.debian.org/debian/ bookworm main # ours\n"
@@ -171,10 +171,10 @@ def test_failed_start_leaves_no_bridge(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 @pytest.mark.parametrize("is_engine", [True, False])
-def test_left_engine_is_stopped(
+def test_leftover_engine_is_stopped(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_engine: bool
 ) -> None:
-    """Another process that has its id by now is left alone."""
+    """Another process that now has the engine's id is left alone."""
     note, data, run_folder = tmp_path / "note", tmp_path / "data", tmp_path / "run"
     (run_folder / "exec").mkdir(parents=True)
     monkeypatch.setattr(engine, "NOTE", note)
@@ -185,7 +185,7 @@ def test_left_engine_is_stopped(
     with subprocess.Popen(waiting, stdin=pipe, stdout=pipe) as process:
         try:
             assert process.stdout is not None
-            process.stdout.readline()  # Its command line can be read by now.
+            process.stdout.readline()  # The command line can be read by now.
             note.write_text(
                 json.dumps({"pid": process.pid, "data": str(data), "run": str(run_folder)})
             )
@@ -197,7 +197,7 @@ def test_left_engine_is_stopped(
     assert not note.exists()
 
 
-def test_half_a_note_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_truncated_note_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(engine, "NOTE", tmp_path / "note")
     monkeypatch.setattr(machine, "GROUPS", tmp_path)
     engine.NOTE.write_text('{"pid": 1')
@@ -205,7 +205,7 @@ def test_half_a_note_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert not engine.NOTE.exists()
 
 
-def test_files_of_others_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_files_of_other_engines_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """An engine that is installed meanwhile has files in the same folders."""
     left, shared = tmp_path / "left", tmp_path / "shared"
     for folder in (left, shared):

@@ -42,7 +42,9 @@ def missing() -> str | None:
 
 @contextmanager
 def first(*command: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """Yield the process around a command that is a first process, and the command's id outside."""
+    """Run a command as the first process of a namespace; yield the process around it, and the
+    command's id outside.
+    """
     with subprocess.Popen([*NAMESPACE, *command], stdout=subprocess.DEVNULL) as around:
         try:
             wait_until(lambda: bool(find_descendants(around.pid)), "the first process")

@@ -84,7 +84,7 @@ def only(found: list[Manifest], kind: str) -> Mapping[str, Any]:
 
 
 def serving(found: list[Manifest]) -> dict[str, Manifest]:
-    """Return what runs until it is stopped, by name."""
+    """Return the Deployments and StatefulSets by name."""
     return named(found, "Deployment") | named(found, "StatefulSet")
 
 
@@ -183,7 +183,7 @@ def test_probes_ask_the_served_port(values: Path) -> None:
         assert live["timeoutSeconds"] > supervisor.ASK_TIMEOUT_S
 
 
-def test_pods_may_use_your_account() -> None:
+def test_pods_can_use_your_account() -> None:
     found = manifests(PLAIN, "--set", "serviceAccount.create=false,serviceAccount.name=own")
     assert {pod["spec"]["serviceAccountName"] for pod in pods(found)} == {"own"}
     assert not named(found, "ServiceAccount")
@@ -229,7 +229,7 @@ def test_passwords_come_from_secrets() -> None:
 
 
 @by_values
-def test_budget_allows_one_absent_pod(values: Path) -> None:
+def test_budget_allows_one_missing_pod(values: Path) -> None:
     found = manifests(values)
     budgets = {name: one["spec"] for name, one in named(found, "PodDisruptionBudget").items()}
     assert budgets.keys() == serving(found).keys()
@@ -411,7 +411,9 @@ def test_annotations_need_no_token() -> None:
 
 @pytest.mark.parametrize("knows", [True, False])
 def test_known_monitor_kinds_are_used(knows: bool) -> None:
-    """This is the default, and the network policy allows it."""
+    """Without further settings, a monitor is made if the cluster knows its kind, and the network
+    policy admits Prometheus.
+    """
     kinds = ("PodMonitor", "PrometheusRule")
     known = [f"--api-versions=monitoring.coreos.com/v1/{kind}" for kind in kinds if knows]
     found = manifests(PLAIN, *known, "--set", "monitoring.namespace=prom")
@@ -420,7 +422,7 @@ def test_known_monitor_kinds_are_used(knows: bool) -> None:
     assert ("kubernetes.io/metadata.name: prom" in ingress) == knows
 
 
-def test_topics_are_made_first() -> None:
+def test_topics_are_made_before_workers() -> None:
     found = manifests(MTLS)
     hooks = {
         (one["kind"], one["metadata"]["name"]): one

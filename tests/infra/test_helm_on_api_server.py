@@ -1,7 +1,7 @@
-"""End to end: a Kubernetes API server accepts the chart at an install, an upgrade and a test.
+"""End to end: a Kubernetes API server accepts the chart for an install, an upgrade and a test.
 
-There are no controllers and no nodes: the test itself reports that a Job or a pod has ended. Custom
-kinds of operators are defined as their own modules define them.
+There are no controllers and no nodes: the test itself marks Jobs and pods as finished. Definitions
+of custom resources come from the modules of their operators.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def is_served(server: ApiServer, kind: str) -> bool:
 
 
 class Cluster(threading.Thread):
-    """A thread that ends Jobs and pods in place of controllers and nodes, while it is entered."""
+    """A thread that stands in for controllers and nodes: inside `with`, it marks Jobs and pods as
+    finished.
+    """
 
     def __init__(self, server: ApiServer, namespace: str) -> None:
         super().__init__(daemon=True)
@@ -139,22 +141,22 @@ def test_release_installs_and_upgrades(server: ApiServer, values: Path) -> None:
 
 
 @pytest.mark.parametrize("values", VALUES, ids=lambda path: str(path.stem))
-def test_manifests_fit_the_server(server: ApiServer, values: Path) -> None:
-    """Helm accepts unknown fields, and the API server drops them silently."""
+def test_manifests_pass_strict_validation(server: ApiServer, values: Path) -> None:
+    """Without strict validation, an unknown field would be dropped silently."""
     found = sorted(manifests(values), key=lambda one: one["kind"] != "ServiceAccount")
     for one in found:
-        strictly(server, one, dry=one["kind"] != "ServiceAccount")
+        create_strictly(server, one, dry=one["kind"] != "ServiceAccount")
     renamed = {**found[0], "metadata": {"name": f"red-{values.stem}"}}
     with pytest.raises(OSError, match="unknown field"):
-        strictly(server, {**renamed, "colour": "red"})
+        create_strictly(server, {**renamed, "colour": "red"})
     for one in found:
         if one["kind"] == "ServiceAccount":
             where = f"/api/v1/namespaces/default/serviceaccounts/{one['metadata']['name']}"
             server.ask(where, method="DELETE")
 
 
-def strictly(server: ApiServer, manifest: Manifest, *, dry: bool = True) -> None:
-    """Create the manifest, or try to; raise OSError if it has an unknown field."""
+def create_strictly(server: ApiServer, manifest: Manifest, *, dry: bool = True) -> None:
+    """Create the manifest, or only try it with `dry`; raise OSError if it has an unknown field."""
     api, kind = manifest["apiVersion"], manifest["kind"]
     base = "/api/v1" if api == "v1" else f"/apis/{api}"
     plurals = {

@@ -1,7 +1,7 @@
 """End to end: the commands of the chart's containers, run one after the other as in a cluster.
 
-There is no cluster: each command runs as a process here, with the files of its ConfigMap and its
-variables. Addresses and folders of a pod are replaced by those of this machine.
+There is no cluster: each command runs here as a process, with its ConfigMap's files and its
+environment variables. Addresses and folders in a pod are replaced by those of this machine.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 class Pods:
-    """Containers of a release, which run here as processes."""
+    """A release's containers, which run here as processes."""
 
     def __init__(self, found: list[Manifest], folder: Path) -> None:
         self._containers = {one["name"]: one for one in containers(found)}
@@ -101,7 +101,9 @@ class Pods:
         return word
 
 
-def test_commands_of_pods_run(kafka: SharedKafka, unique_name: UniqueName, tmp_path: Path) -> None:
+def test_container_commands_succeed(
+    kafka: SharedKafka, unique_name: UniqueName, tmp_path: Path
+) -> None:
     require(missing())
     values = tmp_path / "values.yaml"
     values.write_text(VALUES.format(brokers=kafka.bootstrap, name=unique_name("chart")))

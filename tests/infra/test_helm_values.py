@@ -1,4 +1,4 @@
-"""Examples of the chart: how values scale the pods, and which values are refused."""
+"""Examples: values of the chart that scale the pods, and values that are refused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from topology.model.user_functions import UserFunctions
 LAG: Mapping[str, object] = {"min": 1, "max": 2, "topic": "events.raw", "records": 1}
 BOTH = json.dumps({"cpu": {"min": 1, "max": 2, "percent": 70}, "lag": LAG})
 OTHERS = ("--set-json", "workers.others={}")
-"""A set that runs all stages."""
+"""A set of workers that runs all stages."""
 
 BY_STREAM = "topology=streams: {default: {keyed_by: stream}}"
 """A topology in which each partition is a task."""
@@ -50,13 +50,13 @@ def helm() -> None:
     require(missing())
 
 
-def by_lag(worker: str = "all", /, **more: object) -> tuple[str, str]:
+def scale_by_lag(worker: str = "all", /, **more: object) -> tuple[str, str]:
     """Return the option that scales these pods by lag."""
     return ("--set-json", f"workers.{worker}.autoscaling.lag={json.dumps({**LAG, **more})}")
 
 
-def scaled(found: list[Manifest]) -> tuple[Mapping[str, Any], Mapping[str, str]]:
-    """Return KEDA's trigger by lag, and its metadata."""
+def lag_trigger(found: list[Manifest]) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+    """Return KEDA's lag trigger and its metadata."""
     (scaling,) = [one["spec"] for one in found if one["kind"] == "ScaledObject"]
     (trigger,) = scaling["triggers"]
     assert trigger["type"] == "kafka"
@@ -64,7 +64,7 @@ def scaled(found: list[Manifest]) -> tuple[Mapping[str, Any], Mapping[str, str]]
 
 
 def test_lag_in_time_uses_prometheus() -> None:
-    by_time = by_lag("reorder", seconds=60, prometheus="http://p:9090")
+    by_time = scale_by_lag("reorder", seconds=60, prometheus="http://p:9090")
     found = manifests(STAGES, "--namespace", "plant", *by_time)
     (scaling,) = [one["spec"] for one in found if one["kind"] == "ScaledObject"]
     by_records, trigger = scaling["triggers"]
@@ -78,11 +78,11 @@ def test_lag_in_time_uses_prometheus() -> None:
     }
 
 
-def test_example_scales_by_its_lag() -> None:
+def test_example_scales_by_stage_lag() -> None:
     found = manifests(STAGES)
     topology = topology_of(found)
     (stage,) = [stage for stage in topology.stages if stage.name == "reorder"]
-    trigger, metadata = scaled(found)
+    trigger, metadata = lag_trigger(found)
     assert metadata["consumerGroup"] == group_of(topology, stage)
     assert metadata["topic"] in inputs_of(topology, stage)
     assert metadata["bootstrapServers"] == "kafka-bootstrap.kafka:9092"
@@ -107,7 +107,7 @@ def test_example_scales_by_its_lag() -> None:
         (f"queries: {{w: {WINDOW}, d: {{detector: mean, reads: [w]}}}}", [], None, "all"),
     ],
 )
-def test_lag_is_of_the_workers_group(
+def test_lag_is_read_for_workers_group(
     text: str, run: list[str], lag_stage: str | None, counts: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "t.yaml"
@@ -116,12 +116,12 @@ def test_lag_is_of_the_workers_group(
         PLAIN,
         *("--set-file", f"topology={file}", "--set-json", f"workers.all.stages={json.dumps(run)}"),
         *OTHERS,
-        *by_lag(**({} if lag_stage is None else {"stage": lag_stage})),
+        *scale_by_lag(**({} if lag_stage is None else {"stage": lag_stage})),
     )
     own = UserFunctions(detectors={"mean": Detector(lambda state, event: (state, None))})
     topology = parse_with(file.read_text(), own)
     groups = {stage.name: group_of(topology, stage) for stage in topology.stages}
-    assert scaled(found)[1]["consumerGroup"] == groups[counts]
+    assert lag_trigger(found)[1]["consumerGroup"] == groups[counts]
 
 
 @pytest.mark.parametrize(
@@ -134,10 +134,10 @@ def test_lag_is_of_the_workers_group(
         (PLAIN, "token=true", {}),
     ],
 )
-def test_keda_gets_broker_security(values: Path, option: str, says: dict[str, str]) -> None:
-    lag = by_lag(authenticationRef=REFERENCE)
+def test_keda_gets_broker_credentials(values: Path, option: str, says: dict[str, str]) -> None:
+    lag = scale_by_lag(authenticationRef=REFERENCE)
     found = manifests(values, "--set-string", BY_STREAM, "--set", option, *lag)
-    trigger, metadata = scaled(found)
+    trigger, metadata = lag_trigger(found)
     assert {name: metadata[name] for name in ("tls", "sasl") if name in metadata} == says
     assert trigger["authenticationRef"] == REFERENCE
 
@@ -163,8 +163,8 @@ JOIN = "{join: interval 1s, sides: {l: {stream: a}, r: {stream: b}}}"
         (TWO_INPUTS % (KEYED, KEYED), False),
     ],
 )
-def test_one_task_is_not_autoscaled(text: str, is_one: bool, tmp_path: Path) -> None:
-    """Chart and topology agree about the groups of partitions."""
+def test_single_task_is_not_autoscaled(text: str, is_one: bool, tmp_path: Path) -> None:
+    """The chart refuses autoscaling exactly if the topology has one group of partitions."""
     topology = parse(text)
     inputs = {stream.input for stream in topology.streams.values()}
     groups = topology.topics_read_together if topology.fused else []
@@ -180,8 +180,8 @@ def test_one_task_is_not_autoscaled(text: str, is_one: bool, tmp_path: Path) -> 
         assert "HorizontalPodAutoscaler" in render(*given)
 
 
-def drawn(rng: Random) -> str:
-    """Draw a topology of streams in several inputs, some of which are joined."""
+def draw_topology(rng: Random) -> str:
+    """Draw a topology whose streams have several inputs, some of which are joined."""
     names = "abcd"[: rng.randint(1, 4)]
     streams = {
         name: {
@@ -203,14 +203,13 @@ def drawn(rng: Random) -> str:
     return json.dumps(file)
 
 
-def test_law_chart_counts_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A chart and the topology agree on stages that have one task.
+def test_law_chart_finds_single_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The chart and the topology agree on which stages have one task.
 
-    This chart has the same template. It takes many topologies as values, and answers for each
-    stage.
+    A chart with the same template takes many topologies as values, and answers for each stage.
     """
     rng = Random(72)
-    texts = [drawn(rng) for _ in range(400)]
+    texts = [draw_topology(rng) for _ in range(400)]
     expected: list[dict[str, Any]] = []
     for text in texts:
         topology = parse(text)
@@ -239,7 +238,7 @@ def words(given: str) -> list[str]:
     return shlex.split(given) if given.startswith("--") else ["--set", given]
 
 
-BY_LAG = shlex.join(by_lag())
+BY_LAG = shlex.join(scale_by_lag())
 CPU = "workers.all.autoscaling.cpu"
 OPEN = "--set-string 'topology=streams: {default: {}}' --set"
 SECURITY = r"kafka.settings.security\.protocol"
@@ -297,11 +296,11 @@ REFUSED = [
     ("workers.metrics.replicas=1", "workers.metrics: the name is that of a service"),
     (f"--set-json 'workers.all.autoscaling={BOTH}'", "by cpu or by lag, not by both"),
     (f"{CPU}.min=5,{CPU}.max=2,{CPU}.percent=70", "autoscaling.cpu: min is 5 and max 2"),
-    (shlex.join(by_lag(min=5)), "workers.all.autoscaling.lag: min is 5 and max 2"),
+    (shlex.join(scale_by_lag(min=5)), "workers.all.autoscaling.lag: min is 5 and max 2"),
     ("workers.all.stages={nosuch}", "has no stage nosuch, but all"),
     ("workers.all.stages={reorder}", "has no stage reorder, but all"),
-    (shlex.join(by_lag(stage="merge")), "lag.stage: the topology has no stage merge"),
-    (shlex.join(by_lag(group="inorder-reorder")), "'group' not allowed"),
+    (shlex.join(scale_by_lag(stage="merge")), "lag.stage: the topology has no stage merge"),
+    (shlex.join(scale_by_lag(group="inorder-reorder")), "'group' not allowed"),
     (f"{BY_LAG} --set 'topology=a: ['", "topology: it is not YAML"),
     (
         rf"{BY_LAG} --set '{SECURITY}=SSL,kafka.settings.ssl\.ca\.location=/etc/inorder-tls/a/ca'",
@@ -324,13 +323,17 @@ def test_bad_value_names_the_remedy(options: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("values", "options", "says"),
     [
-        (STRIMZI, by_lag(), "lag.authenticationRef: the brokers use SASL_SSL"),
+        (STRIMZI, scale_by_lag(), "lag.authenticationRef: the brokers use SASL_SSL"),
         (
             PLAIN,
-            ("--set-string", r"topology=stages: [reorder\, merge]", *by_lag()),
+            ("--set-string", r"topology=stages: [reorder\, merge]", *scale_by_lag()),
             "lag.stage: the pods run several stages",
         ),
-        (STAGES, by_lag("reorder", stage="window"), "these pods do not run window, but reorder"),
+        (
+            STAGES,
+            scale_by_lag("reorder", stage="window"),
+            "these pods do not run window, but reorder",
+        ),
     ],
 )
 def test_unusable_lag_is_refused(values: Path, options: tuple[str, str], says: str) -> None:

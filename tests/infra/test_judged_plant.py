@@ -29,7 +29,7 @@ def silent() -> SilentPlant:
 
 
 def test_events_outlast_disturbance(silent: SilentPlant, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The limit is high, because a disturbance may take long on a busy machine.
+    # The limit is high, because a disturbance can take long on a busy machine.
     monkeypatch.setattr(module, "MOST_PIECES", 1_000_000)
     sent_at_end: list[int] = []
 
@@ -79,7 +79,7 @@ def test_each_fault_is_counted(change: Any, fault: dict[str, int]) -> None:
     assert not judged.is_exact
 
 
-def test_late_event_is_in_order() -> None:
+def test_late_event_breaks_no_order() -> None:
     found = read_calmly(40)
     found.append({**found.pop(0), "late": True})
     judged = judge_events(found, 40)
@@ -88,7 +88,7 @@ def test_late_event_is_in_order() -> None:
 
 
 def test_judge_awaits_stable_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A duplicate that arrives after the last event is counted."""
+    """A duplicate is counted even if it arrives after the last event."""
     monkeypatch.setattr(module, "READ_EVERY_S", 0)
     whole = read_calmly(40)
     twice = [*whole, whole[-1]]
@@ -102,7 +102,7 @@ def test_judge_awaits_stable_output(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (judged.repeated, judged.missing) == (1, 0)
 
 
-def test_judge_counts_since_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_judgement_counts_since_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "READ_EVERY_S", 0)
     monkeypatch.setattr(SilentPlant, "read_ordered", lambda self: read_calmly(self.sent))
     plant = SilentPlant(cast("Cluster", None), sent=40)

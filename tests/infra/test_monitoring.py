@@ -1,7 +1,6 @@
-"""Examples: alerts and dashboard use existing metrics, and alerts fire with their faults, by
-promtool.
+"""Examples: alerts and dashboards use existing metrics, and each alert fires only with its fault.
 
-A real worker's alerts and panels are in test_alerts_fire.py.
+promtool evaluates the alerts. Tests with a real worker are in test_alerts_fire.py.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ async def nothing() -> View:
 
 @pytest.fixture(scope="module")
 def names() -> set[str]:
-    """Return each metric name that a worker, a sync server or a sink may expose."""
+    """Return each metric name that a worker, a sync server or a sink can expose."""
     registry = CollectorRegistry()
     Metrics(registry, "merge")
     publishing = LinePublishing(io.BytesIO(), "sync-1")
@@ -62,12 +61,12 @@ def names() -> set[str]:
     registry.register(SinkCollector(Counts()))
     families = [AGE, BUILD, MEMORY, READY, STAGES, *(family.name for family in registry.collect())]
     server.stop()
-    server.run()  # closes its socket
+    server.run()  # Close its socket.
     return {name + end for name in families for end in ENDS}
 
 
 def table_of_faults() -> list[list[str]]:
-    """Return the cells of each row in docs/operate/alerts.md."""
+    """Return the cells of each row of the table in docs/operate/alerts.md."""
     page = (ROOT / "docs/operate/alerts.md").read_text()
     section = page.split("## Find a fault\n")[1].split("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
@@ -75,7 +74,7 @@ def table_of_faults() -> list[list[str]]:
 
 
 def test_table_has_each_alert(names: set[str]) -> None:
-    """Each rule has a row with metrics that workers expose and that the rule uses."""
+    """Each alert has a row, and the row names an exposed metric that the alert's rule uses."""
     rows = table_of_faults()
     asked = {rule["alert"]: rule["expr"] for rule in RULES}
     assert {row[2] for row in rows} - {""} == set(asked)
@@ -154,8 +153,8 @@ def clocks(stream: str, stale: str, synced: str, unsynced: str = "0x400") -> dic
     return {f"inorder_clock_{state}{place}": values for state, values in states.items()}
 
 
-def wide(worker: str, partitions: int, stage: str = "merge") -> dict[str, str]:
-    """Return the series of a worker whose stage has an input of so many partitions."""
+def partition_series(worker: str, partitions: int, stage: str = "merge") -> dict[str, str]:
+    """Return the series of a worker whose stage has an input with `partitions` partitions."""
     labels = f'{{job="inorder",instance="{worker}",stage="{stage}"}}'
     return {
         f"inorder_topology_stage{labels}": "1x400",
@@ -191,7 +190,7 @@ def in_release(job: str, series: dict[str, str]) -> dict[str, str]:
 
 
 def dead(rate: int) -> dict[str, str]:
-    """Return the series of so many dead letters a minute, of 1,000 records that were read."""
+    """Return the series of `rate` dead letters a minute, among 1,000 records read."""
     return {
         f'inorder_records_dead_total{{{STREAM},reason="seq_missing"}}': f"0+{rate}x60",
         f"inorder_records_in_total{{{STREAM}}}": "0+1000x60",
@@ -199,7 +198,7 @@ def dead(rate: int) -> dict[str, str]:
 
 
 def memory(*values: str) -> Pairs:
-    """Return the series of a worker with a limit of 20; another program there uses more."""
+    """Return the series of a worker with a memory limit of 20; another program there uses more."""
     labels = '{job="inorder",instance="a:1"%s}'
     stage = labels % ',stage="merge"'
     other = '{job="node",instance="a:1"}'
@@ -220,7 +219,7 @@ def of_stream(**series: tuple[str, str]) -> Pairs:
     return {f"inorder_records_in_total{{{STREAM}}}": ("0+1000x90",) * 2} | pairs
 
 
-def both(
+def both_cases(
     alert: str, pairs: Mapping[str, tuple[str, ...]], minute: int = 50
 ) -> list[tuple[str, dict[str, str], int, bool]]:
     """Return two cases: the alert fires with the fault, and does not fire without it."""
@@ -231,7 +230,7 @@ def both(
 
 
 A, B = lag("a", 0), lag("b", 1)
-TWO = wide("a", 2)
+TWO = partition_series("a", 2)
 DEAD = "InorderManyDeadLetters"
 UNASSIGNED = "InorderPartitionsUnassigned"
 TOPOLOGY = 'inorder_topology_stage{job="inorder",stage="merge"}'
@@ -299,26 +298,30 @@ FIRING = [
     ("InorderClocksStale", clocks("a", "0x60 9x3 0x340", "9x60 0x344", "0x63 9x340"), 300, True),
     ("InorderClocksStale", clocks("a", "0x200", "9x60 0x94", "0x200"), 80, False),
     ("InorderClocksStale", clocks("a", "0x200", "9x200", "0x60 9x90"), 80, False),
-    *both("InorderWatermarkStalled", of_stream(merge_watermark_lag_seconds=("90x60", "9x60"))),
-    *both("InorderOverdue", {f"inorder_overdue_seconds{OVERDUE}": ("1+60x60", "_x60")}),
+    *both_cases(
+        "InorderWatermarkStalled", of_stream(merge_watermark_lag_seconds=("90x60", "9x60"))
+    ),
+    *both_cases("InorderOverdue", {f"inorder_overdue_seconds{OVERDUE}": ("1+60x60", "_x60")}),
     ("InorderOverdue", {f"inorder_overdue_seconds{OVERDUE}": "_x40 1 stale"}, 42, False),
-    *both("InorderBlockedByGap", of_stream(merge_blocked=("3x60", "0x60"))),
-    *both("InorderManyLate", of_stream(records_late_total=("0+50x60", "0+1x60"))),
-    *both(
+    *both_cases("InorderBlockedByGap", of_stream(merge_blocked=("3x60", "0x60"))),
+    *both_cases("InorderManyLate", of_stream(records_late_total=("0+50x60", "0+1x60"))),
+    *both_cases(
         "InorderSourceLate",
         {
             f'inorder_source_late_total{{{STREAM},source="a"}}': ("0+30x60", "0+1x60"),
             f'inorder_source_read_total{{{STREAM},source="a"}}': ("0+100x60", "0+100x60"),
         },
     ),
-    *both("InorderBoundReached", of_stream(reorder_overflows_total=("0x20 1x40", "1x60")), 25),
-    *both("InorderBoundReached", of_stream(merge_overflows_total=("0x20 1x40", "1x60")), 25),
-    *both("InorderClockBroken", of_stream(clock_broken=("1x60", "0x60"))),
-    *both(
+    *both_cases(
+        "InorderBoundReached", of_stream(reorder_overflows_total=("0x20 1x40", "1x60")), 25
+    ),
+    *both_cases("InorderBoundReached", of_stream(merge_overflows_total=("0x20 1x40", "1x60")), 25),
+    *both_cases("InorderClockBroken", of_stream(clock_broken=("1x60", "0x60"))),
+    *both_cases(
         "InorderQualityTargetMissed",
         of_stream(window_target_ppm=(PPM, PPM), window_achieved_ppm=("900000x90", "995000x90")),
     ),
-    *both(
+    *both_cases(
         "InorderGapsDeclaredTooSoon",
         of_stream(
             reorder_filled_late_total=("0+50x90", "0+1x90"),
@@ -327,32 +330,40 @@ FIRING = [
         ),
         80,
     ),
-    *both("InorderCheckpointsFail", of_stream(checkpoint_aborts_total=("0+1x60", "0x60"))),
-    *both(
+    *both_cases("InorderCheckpointsFail", of_stream(checkpoint_aborts_total=("0+1x60", "0x60"))),
+    *both_cases(
         "InorderCheckpointsSlow",
         {f'{COMMITS}"1"}}': ("0x60", "0+9x60")}
         | {f'{COMMITS}"{le}"}}': ("0+9x60",) * 2 for le in ("5", "+Inf")},
     ),
-    *both("InorderNoLocalCopy", {f'{STORE}reason="x"}}': ("0x20 1x40", "1x60")}, 25),
+    *both_cases("InorderNoLocalCopy", {f'{STORE}reason="x"}}': ("0x20 1x40", "1x60")}, 25),
     ("InorderNoLocalCopy", {f'{STORE}reason="x"}}': "_x20 1x40"}, 25, True),
     ("InorderNoLocalCopy", {f'{STORE}reason="input_retention"}}': "0x20 1x40"}, 25, False),
-    *both("InorderInputLost", {f'{STORE}reason="input_retention"}}': ("_x20 7x40", "7x60")}, 25),
+    *both_cases(
+        "InorderInputLost", {f'{STORE}reason="input_retention"}}': ("_x20 7x40", "7x60")}, 25
+    ),
     ("InorderInputLost", {f'{STORE}reason="held_record_gone"}}': "0x20 1x40"}, 25, True),
-    *both("InorderWallClockOff", {f"inorder_wall_clock_off_seconds{MERGE}": ("-3x60", "0x60")}),
-    *both("InorderMemoryScarce", memory("19x60", "9x60")),
-    *both("InorderMemoryScarce", memory("9x40 19x20", "9x47 19x13")),
-    *both("InorderFrequentRebalances", {f"inorder_rebalances_total{MERGE}": ("0+2x60", "7x60")}),
+    *both_cases(
+        "InorderWallClockOff", {f"inorder_wall_clock_off_seconds{MERGE}": ("-3x60", "0x60")}
+    ),
+    *both_cases("InorderMemoryScarce", memory("19x60", "9x60")),
+    *both_cases("InorderMemoryScarce", memory("9x40 19x20", "9x47 19x13")),
+    *both_cases(
+        "InorderFrequentRebalances", {f"inorder_rebalances_total{MERGE}": ("0+2x60", "7x60")}
+    ),
     ("InorderTwoProducers", {DIFFERS: "_x10 1x20"}, 12, True),
     ("InorderTwoProducers", {DIFFERS: "0x10 1x20"}, 12, True),
     ("InorderTwoProducers", {DIFFERS: "_x5 1x55"}, 40, False),
     ("InorderTwoProducers", {OLD: "0x5 4x25"}, 7, False),
     ("InorderTwoProducers", {OLD: "0x5 4x25"}, 12, False),
     ("InorderTwoProducers", {OLD: "0x5 4+4x25"}, 15, True),
-    *both("InorderSinkRefuses", {'inorder_sink_dead_total{reason="refused"}': ("0+1x60", "7x60")}),
+    *both_cases(
+        "InorderSinkRefuses", {'inorder_sink_dead_total{reason="refused"}': ("0+1x60", "7x60")}
+    ),
     ("InorderNumbersReused", {CONFLICT: "_x10 1x20"}, 12, True),
     ("InorderNumbersReused", {CONFLICT: "0x10 1x20"}, 12, True),
     ("InorderNumbersReused", {CONFLICT: "_x5 1x55"}, 40, False),
-    *both(
+    *both_cases(
         "InorderNumbersReused",
         of_stream(
             reorder_epochs_inferred_total=("0+1x90", "0+0x60 9x30"), reorder_sources=("9x90",) * 2
@@ -383,7 +394,7 @@ def test_alerts_fire_only_with_fault(tmp_path: Path) -> None:
 
 
 def _rule_tests(name: str, folder: Path) -> Path:
-    """Write promtool's tests of one rule, which is evaluated alone; return the file."""
+    """Write promtool's tests for one rule, evaluated alone; return the file."""
     rule = folder / f"{name}.rule.yaml"
     (found,) = [rule for rule in RULES if rule["alert"] == name]
     rule.write_text(json.dumps({"groups": [{"name": name, "rules": [found]}]}))
@@ -411,7 +422,9 @@ def _rule_tests(name: str, folder: Path) -> Path:
 @pytest.mark.programs
 @pytest.mark.slow
 def test_service_monitor_sends_token(tmp_path: Path) -> None:
-    """Prometheus has the job as the operator configures it, with the token itself."""
+    """Prometheus scrapes a worker with the ServiceMonitor's settings, and with its token in plain
+    text.
+    """
     require(missing())
     require(helm_missing())
     (monitor,) = [one["spec"] for one in manifests(VALUES) if one["kind"] == "ServiceMonitor"]

@@ -13,6 +13,6 @@ def test_each_package_is_named() -> None:
     assert "psycopg-binary" in list_pinned()
 
 
-def test_licence_is_a_short_name() -> None:
+def test_licence_has_its_short_name() -> None:
     assert licence("psycopg") == "LGPL-3.0-only"
     assert licence("no-such-package") == "see its own files"

@@ -1,4 +1,4 @@
-"""Examples: a Kubernetes node of the tests harms no other node on the same machine."""
+"""Examples: a Kubernetes node for tests harms no other node on the same machine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def all_programs(monkeypatch: pytest.MonkeyPatch) -> None:
 def begin(command: list[str]) -> subprocess.Popen[bytes]:
     """Start a program and wait for its first line.
 
-    Until then /proc may show the command of this process itself.
+    Before that line, /proc may still show the command of this process.
     """
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, stdin=pipe, stdout=pipe)
@@ -75,15 +75,15 @@ def test_changed_coredns_is_rebuilt(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert programs.missing() == programs.NO_GO
 
 
-def test_other_namespaces_stay() -> None:
-    """Later containers of a pod name their network namespace by a process, not by a path of CNI."""
+def test_only_cni_namespaces_are_listed() -> None:
+    """Later containers in a pod refer to their network namespace by a process, not a CNI path."""
     paths = ("/var/run/netns/cni-1", "/proc/7/ns/net", None)
     spaces = [{"type": "network"} | ({"path": path} if path else {}) for path in paths]
     assert node.spaces_of({"Spec": {"linux": {"namespaces": spaces}}}) == {"cni-1"}
     assert node.spaces_of({"ID": "broken"}) == set()
 
 
-def test_cleanup_survives_hanging_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_call_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     def hang(*_: object, **__: object) -> None:
         raise subprocess.TimeoutExpired("ctr", 60)
 
@@ -91,8 +91,8 @@ def test_cleanup_survives_hanging_call(monkeypatch: pytest.MonkeyPatch) -> None:
     assert machine.attempt("ctr", "tasks", "list") == ""
 
 
-def test_logs_are_in_own_folder(tmp_path: Path) -> None:
-    """In the machine's own folder, kubelet would delete those of another node."""
+def test_logs_are_in_the_nodes_folder(tmp_path: Path) -> None:
+    """In the machine's shared folder, kubelet would delete the logs of another node."""
     write_all(tmp_path)
     kubelet = json.loads((tmp_path / "kubelet.yaml").read_text())
     assert kubelet["podLogsDir"] == str(tmp_path / "logs")
@@ -103,7 +103,7 @@ def test_logs_are_in_own_folder(tmp_path: Path) -> None:
 
 @pytest.fixture
 def note(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Return the path of the note; nothing changes the machine."""
+    """Return the path of the note, after replacing everything that would change the machine."""
     place = tmp_path / "note.json"
     monkeypatch.setattr(machine, "NOTE", place)
     for name in ("SPACES", "SOCKETS", "LOGS"):
@@ -130,7 +130,7 @@ def test_killed_run_is_cleaned_up(
     waits = ["sh", "-c", "echo begun; read line"]
     with begin([*waits, str(folder)]) as left, begin(waits) as other:
         (folder / "etcd.pid").write_text(f"{left.pid}\n")
-        (folder / "coredns.pid").write_text(f"{other.pid}\n")  # reused number
+        (folder / "coredns.pid").write_text(f"{other.pid}\n")  # The number was reused.
         threading.Thread(target=left.wait).start()
         node.end_former()
         assert left.wait() == -signal.SIGTERM
@@ -145,7 +145,7 @@ def test_killed_run_is_cleaned_up(
 def test_cleanup_builds_no_programs(
     monkeypatch: pytest.MonkeyPatch, note: Path, tmp_path: Path
 ) -> None:
-    """A cache that was emptied after the run was killed has no kubectl either."""
+    """If the cache was emptied after the run was killed, there is no kubectl either."""
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("nothing is built, and nothing asks the API server")

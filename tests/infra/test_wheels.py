@@ -1,7 +1,7 @@
-"""End to end: both wheels work in empty environments away from the checkout.
+"""End to end: both wheels work in empty environments, away from the checkout.
 
-INORDER_WHEELS names a folder of wheels made before (`infra/compiled_wheels.sh`). These are tried
-then, with the compiled one for this Python if there is one.
+INORDER_WHEELS names a folder with wheels that were built before (`infra/compiled_wheels.sh`). The
+tests then use those, with the compiled wheel for this Python if there is one.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ topology.nothing  # type: ignore[attr-defined]
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Return the wheels by the name of the distribution."""
+    """Return the wheels by the name of their distribution."""
     folder = Path(GIVEN)
     if not GIVEN:
         folder = tmp_path_factory.mktemp("wheels")
@@ -116,7 +116,7 @@ def is_compiled(wheel: Path) -> bool:
     return not wheel.stem.endswith("-none-any")
 
 
-def test_wheels_hold_their_packages(wheels: dict[str, Path]) -> None:
+def test_wheels_contain_their_packages(wheels: dict[str, Path]) -> None:
     held = {}
     for name, wheel in wheels.items():
         with zipfile.ZipFile(wheel) as file:
@@ -127,8 +127,8 @@ def test_wheels_hold_their_packages(wheels: dict[str, Path]) -> None:
     assert bool(libraries) == is_compiled(wheels["inorder_engine"])
 
 
-def test_sources_can_be_built(wheels: dict[str, Path]) -> None:
-    """Archives hold all that a build needs: compiled modules and grammars of patterns."""
+def test_source_archives_are_complete(wheels: dict[str, Path]) -> None:
+    """Archives contain all that a build needs: sources of compiled modules, and the grammars."""
     held = {}
     for name, wheel in wheels.items():
         (archive,) = wheel.parent.glob(f"{name}-*.tar.gz")
@@ -142,9 +142,9 @@ def test_sources_can_be_built(wheels: dict[str, Path]) -> None:
     assert needed - held["inorder_engine"] == set()
 
 
-def test_client_beside_foreign_agents(wheels: dict[str, Path], tmp_path: Path) -> None:
+def test_client_works_beside_other_agents(wheels: dict[str, Path], tmp_path: Path) -> None:
     there = Environment(tmp_path / "client")
-    there.install(f"{wheels['inorder']}[kafka]", others_in(tmp_path))
+    there.install(f"{wheels['inorder']}[kafka]", foreign_distribution(tmp_path))
     done = there.run("python", "-c", PUBLISH)
     assert done.stdout == "[0, 1, 2]\n", done.stderr
     missing = there.run("python", "-c", "from inorder import Topology")
@@ -152,8 +152,8 @@ def test_client_beside_foreign_agents(wheels: dict[str, Path], tmp_path: Path) -
     assert "pip install inorder-engine" in missing.stderr
 
 
-def others_in(folder: Path) -> Path:
-    """Create a distribution of another project that has a package named `agents`."""
+def foreign_distribution(folder: Path) -> Path:
+    """Create another project's distribution with a package named `agents`."""
     others = folder / "others"
     (others / "agents").mkdir(parents=True)
     (others / "pyproject.toml").write_text(OTHERS)
@@ -187,7 +187,7 @@ def test_engine_runs_its_commands(
     done = engine.run("inorder", *replay)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count('"kind":"match"') == 1
-    with served(engine, tmp_path) as brokers:
+    with run_dev_broker(engine, tmp_path) as brokers:
         writing = ("produce", "--brokers", brokers, "--topic", "events.raw", events)
         written = engine.run("inorder", *writing)
         assert written.returncode == 0, written.stderr
@@ -197,8 +197,8 @@ def test_engine_runs_its_commands(
 
 
 @contextmanager
-def served(there: Environment, folder: Path) -> Iterator[str]:
-    """Run the installed `inorder dev`, and yield the address of its broker."""
+def run_dev_broker(there: Environment, folder: Path) -> Iterator[str]:
+    """Run the installed `inorder dev`, and yield its broker's address."""
     command = [str(there.folder / "bin" / "inorder"), "dev"]
     dev = Process("dev", command, folder, {"PYTHONPATH": ""})
     dev.start()
@@ -213,7 +213,9 @@ def served(there: Environment, folder: Path) -> Iterator[str]:
 
 @pytest.mark.slow
 def test_engine_runs_without_kafka(wheels: dict[str, Path], tmp_path: Path) -> None:
-    """Commands that need Kafka name the extra. A foreign package named `agents` is refused."""
+    """Commands that need Kafka name the missing extra. Another project's package named `agents` is
+    refused.
+    """
     there = Environment(tmp_path / "there")
     there.install(wheels["inorder"], wheels["inorder_engine"])
     found = there.run("python", "-P", "-c", WHAT_IS_HERE)
@@ -228,7 +230,7 @@ def test_engine_runs_without_kafka(wheels: dict[str, Path], tmp_path: Path) -> N
     missing = there.run("python", "-P", "-c", "from inorder import SequencedProducer")
     says = ": confluent_kafka is not installed; pip install 'inorder[kafka]'"
     assert missing.stderr.splitlines()[-1].endswith(says)
-    there.install("--no-deps", others_in(tmp_path))
+    there.install("--no-deps", foreign_distribution(tmp_path))
     done = there.run("inorder", "--version")
     assert (done.returncode, done.stdout) == (2, "")
     assert "agents also has files of somebody_elses;" in done.stderr
@@ -236,7 +238,7 @@ def test_engine_runs_without_kafka(wheels: dict[str, Path], tmp_path: Path) -> N
 
 
 @pytest.mark.long
-def test_engine_shows_its_demo(engine: Environment) -> None:
+def test_installed_demo_runs(engine: Environment) -> None:
     demo = engine.run("inorder", "demo", "--speed", "20")
     assert demo.returncode == 0, demo.stdout + demo.stderr
 

@@ -20,7 +20,7 @@ JOBS: dict[str, dict[str, Any]] = {
 }
 COMPILED = JOBS["compiled"]
 IS_PINNED = re.compile(r"actions/[a-z-]+@v\d+|[\w-]+/[\w-]+@v\d+\.\d+\.\d+")
-"""GitHub's own actions by their major version, and others by an exact one."""
+"""GitHub's own actions are pinned by major version, others by an exact version."""
 
 MACHINES = ["ubuntu-24.04", "ubuntu-24.04-arm"]
 """GitHub's names for x86-64 and arm64."""
@@ -35,7 +35,7 @@ def words_with_files(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_job_is_pinned_and_bounded(name: str) -> None:
+def test_job_pins_actions_and_has_time_out(name: str) -> None:
     job = JOBS[name]
     used = [step["uses"] for step in job["steps"] if "uses" in step]
     assert [each for each in used if not IS_PINNED.fullmatch(each)] == []
@@ -52,7 +52,7 @@ def test_job_runs_existing_targets(name: str) -> None:
         assert re.search(rf"(?m)^{target}:", makefile), target
 
 
-def test_wheels_for_each_python() -> None:
+def test_wheels_are_built_for_each_python() -> None:
     matrix = COMPILED["strategy"]["matrix"]
     tags = [name.replace("python", "cp").replace(".", "") for name in PYTHONS]
     assert matrix["python"] == tags

@@ -1,8 +1,8 @@
 """A source that forks, run as a program: BROKERS TOPIC JOURNAL.
 
-It sends three records. Then it forks a child that tries all forbidden calls, leaves the `with` and
-ends as any program does. A second child stays alive. Standard output reports the results, one a
-line; the last line is the id of the living child. The program waits to be killed.
+The program sends three records, and then forks a child that tries all forbidden calls, leaves the
+`with` block and exits normally. A second child stays alive. Standard output has one result a line;
+the last line is the id of the living child. The program waits to be killed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def tries(producer: SequencedProducer) -> None:
 
 def main() -> None:
     brokers, topic, journal = sys.argv[1:]
-    warnings.simplefilter("ignore", DeprecationWarning)  # the test is a fork beside threads
+    warnings.simplefilter("ignore", DeprecationWarning)  # This test is about a fork beside threads.
     with SequencedProducer(brokers, topic, "s1", journal=Path(journal), first_epoch=40) as producer:
         for _ in range(3):
             producer.send(b"x")
@@ -47,12 +47,12 @@ def main() -> None:
             with contextlib.suppress(ZeroDivisionError), producer:
                 tries(producer)
                 raise ZeroDivisionError
-            return  # leaves the outer `with` too, and ends as any program does
+            return  # The child also leaves the outer `with` block, and exits normally.
         print("child ended with", os.waitpid(child, 0)[1], flush=True)
         producer.send(b"x")
         producer.flush()
         if os.fork() == 0:
-            print(os.getpid(), flush=True)  # The child prints it after it has released the lock.
+            print(os.getpid(), flush=True)  # The child prints it after releasing the lock.
             time.sleep(LIVES_S)
             os._exit(0)
         sys.stdin.read()

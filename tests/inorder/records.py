@@ -1,4 +1,4 @@
-"""Read the records on a topic of the embedded broker, as a reader of the contract does."""
+"""Read records from a topic on the embedded broker, by the header contract."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from topology.wire.header_reader import HeaderReader
 
 
 def read_messages(brokers: str, topic: str, count: int | None = None) -> list[Message]:
-    """Return all records of the topic; fail if their number is not `count`."""
+    """Return all records in the topic; fail if their number is not `count`."""
     consumer = Consumer(
         {
             "bootstrap.servers": brokers,
@@ -58,7 +58,7 @@ def event_of(message: Message, config: Contract | None = None) -> Event:
 
 
 class Topic(NamedTuple):
-    """A topic of the embedded broker, with the records that a reader finds there."""
+    """A topic on the embedded broker, with the records that a reader finds there."""
 
     bootstrap: str
     name: str

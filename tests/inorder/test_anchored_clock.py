@@ -20,7 +20,7 @@ def test_clock_step_is_ignored() -> None:
     clock = AnchoredClock(lambda: clocks.wall_ns, lambda: clocks.monotonic_ns)
     assert clock() == 1_700_000_000_000_000_000
     clocks.run(10)
-    clocks.wall_ns -= 3_600_000_000_000  # set back by an hour
+    clocks.wall_ns -= 3_600_000_000_000  # The wall clock is set back by an hour.
     assert clock() == 1_700_000_000_000_000_010
     clocks.wall_ns += 7_200_000_000_000
     clocks.run(5)

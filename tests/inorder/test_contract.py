@@ -1,4 +1,4 @@
-"""Examples: the header contract in code equals the section of a topology file."""
+"""Examples: the header contract in code matches the section in a topology file."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.kit.programs import printed
 from topology.config import HeaderConfig
 
 
-def test_preset_gives_other_names() -> None:
+def test_preset_gives_default_names() -> None:
     names = HeaderContract(preset="cloudevents", kind="k").names()
     assert names == PRESETS["cloudevents"]._replace(kind="k")
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_code_equals_file(preset: str) -> None:
+def test_code_matches_file(preset: str) -> None:
     written = {"preset": preset, "ts_unit": "ms", "sig": "seal"}
     in_file = HeaderConfig.model_validate(written, by_alias=True)
     assert HeaderContract(**written).names() == in_file.names()  # type: ignore[arg-type]
@@ -42,7 +42,7 @@ def test_bad_contract_is_refused(field: str, value: str, said: str) -> None:
 
 
 @pytest.mark.parametrize("package", [inorder, inorder.engine, inorder.sync])
-def test_each_name_of_package_exists(package: ModuleType) -> None:
+def test_each_exported_name_exists(package: ModuleType) -> None:
     assert set(package.__all__) <= set(dir(package))
     for name in package.__all__:
         assert getattr(package, name) is not None

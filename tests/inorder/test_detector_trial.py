@@ -1,4 +1,4 @@
-"""Examples: the trial of a detector finds its defects and measures it."""
+"""Examples: the trial of a detector reports its defects and measures its state."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_defect_is_reported(detector: Any, wrong: str) -> None:
     assert len(trial.problems) <= MAX_PROBLEMS
 
 
-def test_state_may_contain_events() -> None:
+def test_state_can_contain_events() -> None:
     trial = run_trial(behaviour_of(Detector(lambda s, e: ((*s, e)[-2:], None), ())), EVENTS)
     assert trial.problems == []
     assert trial.state_values == 1 + 2 * (1 + len(("payload", "name", "number")))

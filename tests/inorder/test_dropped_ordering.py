@@ -22,9 +22,7 @@ queries:
 
 
 def line_of(number: int, source: int, now_ns: int) -> dict[str, Any]:
-    """Return a line; every third source has no gaps, and every seventh restarts at the twelfth
-    line.
-    """
+    """Return a line: every third source has no gaps, every seventh restarts at its 13th line."""
     seq = 0 if number == 12 and source % 7 == 0 else number + number * source % 3
     return {
         "source": f"s{source}",
@@ -37,7 +35,7 @@ def line_of(number: int, source: int, now_ns: int) -> dict[str, Any]:
 
 
 def drop_one() -> None:
-    """Drop an Ordering that buffers events after gaps, and had late events and restarts."""
+    """Drop an Ordering that buffers events after gaps, and that had late events and restarts."""
     order = Ordering(TOPOLOGY)
     for number in range(20):
         now_ns = number * 100 * MS
@@ -56,7 +54,8 @@ def drop_one() -> None:
     assert balance.late
 
 
-def test_nothing_stays_in_memory() -> None:
+def test_dropped_ordering_frees_memory() -> None:
+    """Fewer memory blocks than sources remain."""
     drop_one()  # Objects that all runs share, such as compiled expressions, are made once.
     gc.collect()
     before = sys.getallocatedblocks()

@@ -1,4 +1,4 @@
-"""Examples and laws: topologies in code equal those in files, and replay as the command does."""
+"""Examples and laws: topologies in code match those in files, and `replay` matches the command."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ def events(count: int = 40) -> list[RawEvent]:
     return sorted(made, key=lambda event: event.arrival_ns or 0)
 
 
-def test_code_equals_file() -> None:
+def test_code_matches_file() -> None:
     assert parse(FILE) == IN_CODE
     assert list(replay(FILE, events())) == list(replay(IN_CODE, events()))
     assert issubclass(TopologyError, ValueError)
     assert issubclass(QueryRefused, ValueError)
 
 
-def test_law_replay_equals_command(tmp_path: Path) -> None:
+def test_law_replay_matches_command(tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text(FILE)
     lines = [json.dumps(event.line()) for event in events()] + ['{"source": 3}']
     (tmp_path / "events.jsonl").write_text("\n".join(lines))
@@ -93,7 +93,7 @@ def test_replay_is_lazy() -> None:
     assert isinstance(next(replay(IN_CODE, endless)), OrderedEvent)
 
 
-def test_raw_events_are_always_in_ns() -> None:
+def test_raw_event_ignores_ts_unit() -> None:
     in_ms = Topology(
         streams={"default": StreamConfig(headers=HeaderConfig(ts_unit="ms"), clock=TRUSTED.clock)}
     )

@@ -1,4 +1,4 @@
-"""Examples: an `Ordering` and a replay read mappings by the `fields` of the stream."""
+"""Examples: an `Ordering` and a replay read mappings by the stream's `fields`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def replayed(topology: str, *given: Mapping[str, Any] | RawEvent) -> list[Record
     ],
     ids=["value", "a mapping", "in payload", "a line of dump", "a line", "bare", "event", "column"],
 )
-def test_mapping_is_value_or_line(
+def test_mapping_is_read_as_value_or_line(
     run: Callable[..., list[Record]], given: Any, wanted: tuple[str, int, Any]
 ) -> None:
     (event,) = run(TOPOLOGY, given)
@@ -79,7 +79,7 @@ def test_bad_field_is_named_by_path(value: dict[str, Any], said: str) -> None:
         ({**VALUE, "arrival": 6 * S}, 1 * S),
     ],
 )
-def test_arrival_from_field_or_line(value: dict[str, Any], at_ns: int) -> None:
+def test_arrival_comes_from_field_or_line(value: dict[str, Any], at_ns: int) -> None:
     (event,) = fed(TOPOLOGY, value)
     assert isinstance(event, OrderedEvent)
     assert event.at_ns == at_ns
@@ -93,7 +93,7 @@ def test_preset_selects_the_payload() -> None:
     assert (event.source, event.payload) == ("c", {"v": 1})
 
 
-def test_values_need_fields() -> None:
+def test_value_goes_to_stream_with_fields() -> None:
     plain = "clock: {unsynced: trust}, reorder: {start: zero}"
     topology = f"streams: {{a: {{input: a, {plain}}}, b: {{{plain}, ts_unit: s, {FIELDS}}}}}"
     line = {"stream": "a", "source": "x", "seq": 0, "ts": 1, "device": "d1"}
@@ -111,7 +111,8 @@ def test_stream_field_selects_stream() -> None:
     assert {e.stream for e in found if isinstance(e, OrderedEvent)} == {"a", "b"}
 
 
-def test_different_fields_need_lines() -> None:
+def test_values_need_the_same_fields() -> None:
+    """If two streams have different `fields`, a value without a stream is a dead letter."""
     other = FIELDS.replace("payload.device", "payload.machine")
     topology = f"streams: {{a: {{input: a, {FIELDS}}}, b: {{input: b, {other}}}}}"
     (dead,) = fed(topology, VALUE)
@@ -119,9 +120,10 @@ def test_different_fields_need_lines() -> None:
     assert "`source` is missing" in dead.detail
 
 
-def test_repeated_hour_after_restore() -> None:
+def test_restore_keeps_repeated_hour() -> None:
+    """A restored Ordering still recognises that the clocks go back between two events."""
     topology = ONE % f"ts_zone: Europe/Berlin, {FIELDS}"
-    begin = 1_792_888_200  # 02:30 in summer time, half an hour before the clocks go back
+    begin = 1_792_888_200  # This is 02:30 in summer time, half an hour before the clocks go back.
 
     def value(seq: int, at: str) -> dict[str, Any]:
         return {"device": "d1", "n": seq, "at": at, "received": at}

@@ -1,4 +1,4 @@
-"""Laws: an import of the engine for an Ordering is fast and loads few modules."""
+"""Laws: importing the engine for an Ordering is fast and loads few modules."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def cpu_s(program: str, cache: Path) -> float:
 
 @pytest.mark.slow
 def test_import_is_fast(tmp_path: Path) -> None:
-    """CPU time above an empty Python, in the best of several turns.
+    """The CPU time above that of an empty Python counts, in the best of several rounds.
 
-    The programs of one turn meet the same load; the first turn compiles.
+    The programs in a round run under the same load; the first round compiles.
     """
     programs = ("", ENGINE, PYDANTIC)
     turns = [[cpu_s(each, tmp_path) for each in programs] for _ in range(RUNS)]
@@ -69,7 +69,7 @@ def test_ordering_loads_few_modules(then: str) -> None:
 
 
 @pytest.mark.parametrize("section", SILENT, ids=lambda each: each.__name__)
-def test_default_sections_are_valid(section: type[Section]) -> None:
+def test_default_section_matches_validated(section: type[Section]) -> None:
     said, silent = section(), section.make_default()
     assert (silent, silent.model_fields_set) == (said, set())
     assert silent.__dict__ == said.__dict__

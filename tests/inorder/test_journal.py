@@ -1,4 +1,4 @@
-"""Examples: the epoch and number with which a producer starts, by its journal."""
+"""Examples: a producer's journal gives the epoch and number with which it starts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def opened(path: Path, first_epoch: int = 100) -> Journal:
     return Journal(path, "s1", "default", first_epoch)
 
 
-def test_clean_close_is_continued(path: Path) -> None:
+def test_clean_close_keeps_epoch_and_number(path: Path) -> None:
     journal = opened(path)
     assert (journal.epoch, journal.next_seq) == (100, 0)
     journal.close(17)
@@ -32,12 +32,12 @@ def test_clean_close_is_continued(path: Path) -> None:
     journal.release()
 
 
-def test_each_crash_begins_new_epoch(path: Path) -> None:
+def test_each_crash_starts_new_epoch(path: Path) -> None:
     opened(path).close(17)
     for epoch in (100, 101, 102):
         journal = opened(path)
         assert (journal.epoch, journal.next_seq) == (epoch, 17 if epoch == 100 else 0)
-        journal.release()  # like a crash: the lock is released, nothing is written
+        journal.release()  # Like a crash, this releases the lock and writes nothing.
 
 
 def test_crash_in_write_keeps_old_page(path: Path) -> None:
@@ -57,7 +57,7 @@ def test_journal_in_use_is_refused(path: Path) -> None:
 
 
 def page(**other: object) -> str:
-    """Return a sound page with these fields changed."""
+    """Return a valid page with these fields changed."""
     sound = {"format": 1, "source": "s1", "stream": "default", "epoch": 1, "next_seq": 0}
     return json.dumps({**sound, **other})
 
@@ -83,7 +83,7 @@ def test_bad_journal_stays_unchanged(path: Path, content: str, says: str) -> Non
         opened(path)
     assert path.read_text() == content
     path.unlink()
-    opened(path).release()  # its lock is free too
+    opened(path).release()  # The lock is free too.
 
 
 def test_unwritable_path_is_named(tmp_path: Path) -> None:

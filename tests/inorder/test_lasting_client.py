@@ -1,6 +1,6 @@
 """Examples: a client of librdkafka fails for good while a SequencedProducer uses it.
 
-librdkafka has a function for tests that raises such an error, as if a broker had caused it.
+librdkafka has a test function that raises such an error, as if a broker had caused it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SLOW = {"linger.ms": 60_000}
 
 
 def end_client(channel: Channel, code: int) -> None:
-    """Make the channel's present client fail with a fatal error."""
+    """Make the channel's current client fail with a fatal error."""
     client = channel._client.producer
     handle = ctypes.c_void_p.from_address(id(client) + HANDLE_OFFSET)
     assert _raise_fatal(handle, code, b"by the test") == 0
@@ -69,7 +69,7 @@ def test_new_client_resends_records(
     assert [message for message in caplog.messages if "a new client" in message]
 
 
-def test_missing_right_ends_producer(raw: Topic) -> None:
+def test_missing_permission_ends_producer(raw: Topic) -> None:
     producer = SequencedProducer(*raw, "s1", settings=SLOW)
     producer.send(b"0")
     end_client(producer._channel, NO_RIGHT)
@@ -98,7 +98,7 @@ def test_client_renewals_are_bounded() -> None:
     producer.close()
 
 
-def test_given_up_records_fail() -> None:
+def test_abandoned_records_are_reported() -> None:
     producer = to_nobody(limits=FAILS_SOON)
     producer.send(b"0")
     end_client(producer._channel, LOST)

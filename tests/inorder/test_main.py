@@ -22,7 +22,7 @@ FILES = {
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """Return a folder in which pip has installed the command and packages of the engine."""
+    """Return a folder in which pip has installed the engine's command and packages."""
     folder = tmp_path / "site-packages"
     shutil.copytree(
         ROOT / "inorder", folder / "inorder", ignore=shutil.ignore_patterns("__pycache__")
@@ -32,7 +32,7 @@ def site(tmp_path: Path) -> Path:
 
 
 def installed(site: Path, name: str, files: dict[str, str]) -> None:
-    """Install as pip does: replace files of the same path, and record all."""
+    """Install as pip does: overwrite files with the same path, and record all files."""
     for path, text in files.items():
         (site / path).parent.mkdir(parents=True, exist_ok=True)
         (site / path).write_text(text)
@@ -47,7 +47,7 @@ def started(site: Path) -> Ended:
 
 
 def test_command_starts_if_unchanged(site: Path) -> None:
-    for _ in range(2):  # the second time with the files that Python has compiled
+    for _ in range(2):  # The second time there are also files that Python has compiled.
         done = started(site)
         assert (done.returncode, done.stdout, done.stderr) == (0, "started\n", "")
 

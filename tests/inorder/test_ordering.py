@@ -1,4 +1,5 @@
-"""Laws, over seeds and cut at each input: pushed events give the records of a replay.
+"""Laws, over seeds and cut at each input: inputs that are fed one by one give the records of a
+replay.
 
 No safe offset passes an event that is not reported yet. A restart from a snapshot gives the records
 of an unbroken run, and one from the safe offsets alone misses no event. Examples: time, and refused
@@ -105,7 +106,7 @@ ENDING = {
 
 
 class Fed(NamedTuple):
-    """An input with its partition and offset; with `tick_ns` instead of an input, time advances."""
+    """An input with its partition and offset; without an input, time advances to `tick_ns`."""
 
     input: Input | None
     partition: Partition = 0
@@ -116,8 +117,7 @@ class Fed(NamedTuple):
 def world(name: str, seed: int, *, ticks: bool = True, odd: bool = True) -> list[Fed]:
     """Draw sources in three partitions with gaps in their offsets: delays, duplicates, lost events.
 
-    With `odd`, there are also dead letters, heartbeats and readings of clocks. Each input has an
-    id.
+    With `odd`, there are also dead letters, heartbeats and clock readings. Each input has an id.
     """
     random = Random(seed)
     now_ns, fed, offsets, seqs = BEGIN_NS, list[Fed](), dict[Partition, int](), dict[str, int]()
@@ -141,10 +141,10 @@ def world(name: str, seed: int, *, ticks: bool = True, odd: bool = True) -> list
         given: Input = event
         kind = random.random()
         if kind < 0.1 and known:
-            partition, copied = random.choice(known)  # a duplicate
+            partition, copied = random.choice(known)  # This event is a duplicate.
             given = replace(copied, arrival_ns=now_ns)
         elif kind < 0.2:
-            known.append((partition, event))  # it is missing now, and may arrive late
+            known.append((partition, event))  # The event is missing now, and may arrive late.
             continue
         elif odd and kind < 0.25:
             given = {**event.line(), "ts": "soon"}
@@ -216,17 +216,17 @@ CASES = [(name, seed) for name in TOPOLOGIES for seed in seeds_of_today(2)]
 
 
 @pytest.mark.parametrize(("name", "seed"), CASES)
-def test_law_feeding_equals_replay(name: str, seed: int) -> None:
+def test_law_feeding_matches_replay(name: str, seed: int) -> None:
     topology, random = TOPOLOGIES[name], Random(seed)
     inputs = [each.input for each in world(name, seed, ticks=False) if each.input is not None]
     edges = sorted([0, *(random.randrange(len(inputs)) for _ in range(12)), len(inputs)])
     whole = sorted(map(repr, replay(topology, inputs)))
-    assert pushed(topology, ([each] for each in inputs)) == whole
-    assert pushed(topology, (inputs[begin:end] for begin, end in pairwise(edges))) == whole
+    assert feed_all(topology, ([each] for each in inputs)) == whole
+    assert feed_all(topology, (inputs[begin:end] for begin, end in pairwise(edges))) == whole
 
 
-def pushed(topology: Topology, calls: Iterable[list[Input]]) -> list[str]:
-    """Return the records of one call for each of these lists, and of the end."""
+def feed_all(topology: Topology, calls: Iterable[list[Input]]) -> list[str]:
+    """Return the records of one call for each list of inputs, and those of the end, sorted."""
     order = Ordering(topology)
     found = [record for inputs in calls for record in order.feed(*inputs)]
     return sorted(map(repr, found + order.close()))
@@ -236,16 +236,20 @@ def pushed(topology: Topology, calls: Iterable[list[Input]]) -> list[str]:
     "first", [{}, {"clock": "a", "at": 0, "offset": 5, "error": 1}, {"seq": 1}]
 )
 @pytest.mark.parametrize("name", TOPOLOGIES)
-def test_law_feeding_without_arrivals(name: str, first: dict[str, Any]) -> None:
+def test_law_feeding_needs_no_arrivals(name: str, first: dict[str, Any]) -> None:
+    """Events without an arrival time give the records of a replay too."""
     inputs: list[Input] = [first] if first else []
     given = [each.input for each in world(name, 3, ticks=False)]
     inputs += [replace(each, arrival_ns=None) for each in given if isinstance(each, RawEvent)]
     whole = sorted(map(repr, replay(TOPOLOGIES[name], inputs)))
-    assert pushed(TOPOLOGIES[name], ([each] for each in inputs)) == whole
+    assert feed_all(TOPOLOGIES[name], ([each] for each in inputs)) == whole
 
 
 @pytest.mark.parametrize(("name", "seed"), CASES)
-def test_law_events_may_be_left_out(name: str, seed: int) -> None:
+def test_law_events_can_be_left_out(name: str, seed: int) -> None:
+    """With `events=False` an Ordering returns the same records, except for ordered events that are
+    in time.
+    """
     whole, rest = Ordering(TOPOLOGIES[name]), Ordering(TOPOLOGIES[name], events=False)
     for each in world(name, seed):
         records = push(whole, each)
@@ -255,7 +259,7 @@ def test_law_events_may_be_left_out(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize(("name", "seed"), CASES)
-def test_law_records_equal_lines(name: str, seed: int) -> None:
+def test_law_records_match_lines(name: str, seed: int) -> None:
     order = Ordering(TOPOLOGIES[name])
     run, reader = Replay(order.topology), Reader(order.topology)
     for each in world(name, seed, ticks=False):
@@ -268,7 +272,8 @@ def test_law_records_equal_lines(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize(("name", "seed"), CASES)
-def test_law_safe_offset_is_safe(name: str, seed: int) -> None:
+def test_law_safe_offset_passes_no_event(name: str, seed: int) -> None:
+    """An event below the safe offset has been reported."""
     fed, order = world(name, seed), Ordering(TOPOLOGIES[name])
     out, seen = Out(fed), list[Fed]()
     before: dict[Partition, int] = {}
@@ -293,7 +298,9 @@ def test_law_safe_offset_is_safe(name: str, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", seeds_of_today(2))
 def test_law_safe_offset_is_tight(seed: int) -> None:
-    """It holds for inputs without dead letters, heartbeats and readings of clocks."""
+    """For inputs without dead letters, heartbeats and clock readings, the safe offset is the first
+    unreported one.
+    """
     fed, order = world("plain", seed, odd=False), Ordering(TOPOLOGIES["plain"])
     out, seen, waited = Out(fed), list[Fed](), 0
     for each in fed:
@@ -309,7 +316,7 @@ def test_law_safe_offset_is_tight(seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "seed"), CASES)
-def test_law_restored_equals_unbroken(name: str, seed: int) -> None:
+def test_law_restored_matches_unbroken(name: str, seed: int) -> None:
     """A run is cut at each input, and the consumer goes back to the safe offsets."""
     topology, fed = TOPOLOGIES[name], world(name, seed)
     whole = Ordering(topology)
@@ -333,7 +340,7 @@ def test_law_restored_equals_unbroken(name: str, seed: int) -> None:
 def test_law_restarts_change_nothing(seed: int, unsynced: str) -> None:
     """All operators are restarted at each event.
 
-    At a third of the cuts the input ends, at once or after a quiet while.
+    At a third of the cuts the input ends, immediately or after a silence.
     """
     topology, fed = ENDING[unsynced], world("queries", seed)
     shaken, unbroken, random = Ordering(topology), Ordering(topology), Random(seed)
@@ -443,13 +450,13 @@ def alive(source: str, seq: int, at_s: float, arrival_s: float | None = None) ->
 
 
 def silence(order: Ordering, since_s: int, until_s: int) -> list[Record]:
-    """Return the records of ticks while no input arrives."""
+    """Return the records of ticks from `since_s` to `until_s`, while no input arrives."""
     ticks = range(since_s * 10, until_s * 10)
     return [record for at in ticks for record in order.tick(BEGIN_NS + at * S // 10)]
 
 
 def told(records: Iterable[Record]) -> list[tuple[str, str, int, bool]]:
-    """Return query, operation, second since the begin, and finality of each result."""
+    """Return query, operation, time in seconds since the start, and finality of each result."""
     return [
         (each.query, each.op, (each.at_ns - BEGIN_NS) // S, each.final)
         for each in records
@@ -468,7 +475,7 @@ def test_absence_follows_watermark() -> None:
     assert {name for name, _, _, is_final in found if is_final} == {"final"}
 
 
-def test_absence_beside_active_source() -> None:
+def test_active_source_hides_no_absence() -> None:
     order = Ordering(SILENT)
     order.feed(*(alive(source, 0, 0) for source in "abcd"))
     records = [
@@ -520,7 +527,7 @@ def test_restart_keeps_absences(at_s: int) -> None:
 def test_replay_reports_absences(to_end: bool) -> None:
     """Each absence has the time at which a worker would emit it.
 
-    The end of the input emits absences that the watermark has not passed by then.
+    At the end of the input, absences are emitted that the watermark has not passed yet.
     """
     inputs = [alive("m", 0, 0), alive("m", 1, 60)]
     found = told(replay(parse(SILENT), inputs, to_end=to_end))
@@ -551,7 +558,7 @@ def test_bad_offset_is_refused(given: Any, wrong: Any, says: str) -> None:
 
 
 @pytest.mark.parametrize("given", [None, "x", 3, [], [event(0)], b"{}"])
-def test_bad_input_refuses_the_call(given: Any) -> None:
+def test_bad_input_refuses_whole_call(given: Any) -> None:
     order = Ordering(PLAIN)
     with pytest.raises(TypeError, match="input 2 is of type .*; pass RawEvent"):
         order.feed(event(0), given)
@@ -593,7 +600,7 @@ def test_unfit_rows_are_refused(names: Any, rows: Any, wrong: type[Exception], w
     assert (order.balance().event, order.safe_offset()) == (2, 2)
 
 
-def test_closed_ordering_takes_nothing() -> None:
+def test_closed_ordering_refuses_calls() -> None:
     order = Ordering(PLAIN)
     order.feed(event(0))
     assert len(order.close()) == 1
@@ -645,7 +652,7 @@ def test_foreign_snapshot_is_refused(snapshot: bytes, says: str) -> None:
     assert order.balance().held == 1
 
 
-def test_restore_may_add_without_seq() -> None:
+def test_restore_accepts_added_without_seq() -> None:
     order = Ordering(MIXED)
     order.restore(kept(Ordering(PLAIN)))
     assert order.balance().sent == 2

@@ -1,4 +1,4 @@
-"""Examples: each path in a topology may contain a name in backquotes."""
+"""Examples: each path in a topology can contain a name in backquotes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ Found = dict[tuple[str | None, ...], dict[str, Any]]
 
 
 def lines() -> list[dict[str, Any]]:
-    """Return two events of each of three types; those of source s1 have other values."""
+    """Return two events for each of three types, one from s0 and one from s1, with different
+    values.
+    """
     return [
         {"source": source, "seq": seq, "ts": seq * 100 * MS, "type": type_,
          "payload": {"Truck No": f"truck {source}", "x.y": {"Größe": seq + more, "a`b": "B"}}}
@@ -30,7 +32,7 @@ def lines() -> list[dict[str, Any]]:
 
 
 def answer(query: str, detectors: Mapping[str, Any] | None = None) -> Found:
-    """Return the values of each result of the query, by the parts of its key."""
+    """Return the values of each result of the query, keyed by the parts of the result's key."""
     text = HEAD + "".join(f"    {line}\n" for line in query.strip().splitlines())
     records = [*replay(parse(text, detectors=detectors), lines())]
     found: Found = {}

@@ -1,4 +1,4 @@
-"""Examples: INORDER_PURE=1 runs the Python sources beside compiled modules."""
+"""Examples: INORDER_PURE=1 runs the Python sources instead of the compiled modules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RUN = "from {package}.room import thing; print(thing.__file__)"
 
 @pytest.fixture(params=["topology", "agents"])
 def package(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Create a package with a module as a source and as a compiled file that is no library."""
+    """Create a package in which a module has a source file and an invalid compiled file."""
     name: str = request.param
     room = tmp_path / name / "room"
     room.mkdir(parents=True)

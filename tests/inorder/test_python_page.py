@@ -1,4 +1,4 @@
-"""Examples: the Python of docs/reference/python.md and inorder/README.md runs as written."""
+"""Examples: the Python code in docs/reference/python.md and inorder/README.md runs as written."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ RECIPES = ROOT / "docs/examples/recipes"
 FUNCTION = re.compile(r"^(?:async )?def .*", re.M | re.S)
 
 
-def test_each_example_shows_output() -> None:
+def test_each_example_is_followed_by_output() -> None:
     assert len(SHOWN) == TEXT.count("```python\n") > 0
 
 
-def test_recipe_of_page_equals_file() -> None:
+def test_page_matches_recipe_files() -> None:
     for path in RECIPES.glob("*.py"):
         assert f"../examples/recipes/{path.name}" in TEXT
     function = FUNCTION.search((RECIPES / "asyncio_queue.py").read_text(encoding="utf-8"))
@@ -73,7 +73,7 @@ class Enough(Exception):
 
 
 @pytest.mark.parametrize(("code", "printed"), READERS)
-def test_loop_reads_ordered_topic(
+def test_loop_example_reads_ordered_topic(
     code: str, printed: str, embedded_broker: EmbeddedBroker, unique_name: UniqueName
 ) -> None:
     topic = unique_name("ordered")
@@ -92,7 +92,7 @@ def test_loop_reads_ordered_topic(
 
 
 @pytest.mark.parametrize(("code", "printed"), PRODUCERS, ids=range(len(PRODUCERS)))
-def test_producer_publishes(
+def test_producer_example_prints_its_output(
     code: str, printed: str, raw: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

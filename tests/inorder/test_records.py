@@ -58,8 +58,8 @@ def window(revision: int, op: str, n: int, id_: str = "i") -> WindowRecord:
     return record
 
 
-def test_direct_record_equals_line() -> None:
-    """A run in this process builds its record directly; the line is the definition."""
+def test_direct_record_matches_its_line() -> None:
+    """A run in this process builds its records directly; the printed line is the definition."""
     bounds: dict[str, Any] = {"low": {"n": 1}, "high": {"n": 3}, "expected": {"n": 2.0}}
     for told in (HEAD, {**HEAD, "key": "a", **bounds}, {**HEAD, "op": "retract", "final": True}):
         result = WindowResult(**told)
@@ -67,7 +67,7 @@ def test_direct_record_equals_line() -> None:
 
 
 def test_table_messages_are_read() -> None:
-    """Messages of confluent-kafka have methods, those of others attributes."""
+    """Messages from confluent-kafka have methods, those from other clients attributes."""
     line = make_result_line(WindowResult(**{**HEAD, "op": "retract", "revision": 2, "final": True}))
     value = encode_line(make_result_line(WindowResult(**HEAD)))
     shown = SimpleNamespace(key=b"i", value=value, headers=[])
@@ -84,7 +84,7 @@ def test_table_messages_are_read() -> None:
             record_of(SimpleNamespace(key=b"i", value=None, headers=headers))
 
 
-def test_ordered_event_round_trip() -> None:
+def test_ordered_event_survives_round_trip() -> None:
     event = Event("s", "press", 2, 7, 10, 20, type="A", value={"x": 1})
     event.late = "gap"
     record = record_of(encode_line(make_event_line(event)))
@@ -136,7 +136,7 @@ def text(value: str | bytes | None) -> bytes:
 
 
 @pytest.mark.parametrize("config", [HeaderConfig(), HeaderConfig(preset="cloudevents")])
-def test_ordered_event_from_headers(config: HeaderConfig) -> None:
+def test_ordered_event_is_read_from_headers(config: HeaderConfig) -> None:
     event = Event("default", "press", 2, 7, 1_500, 20, type="A")
     event.ref_time_ns, event.error_ns, event.late = 1_600, 5, "merge_new"
     sent = HeaderWriter(config).write("press", 7, ts_ns=1_500, epoch=2, type="A")
@@ -159,7 +159,7 @@ def test_watermark_is_no_event() -> None:
         ordered_event([("sourceId", b"s")], b"{}")
 
 
-def test_inputs_are_lines() -> None:
+def test_input_gives_its_line() -> None:
     assert RawEvent(source="s", seq=1, ts_ns=2).line() == {"source": "s", "seq": 1, "ts": 2}
     sample = ClockSample(source="s", t1_ns=1, t2_ns=2, t3_ns=3, t4_ns=4, arrival_ns=9)
     assert sample.line()["clock"] == "s"

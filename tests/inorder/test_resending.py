@@ -47,8 +47,8 @@ def ask(raw: Topic, topic: str, *wanted: Request | bytes) -> None:
     assert producer.flush(TIMEOUT_S) == 0
 
 
-def listens(producer: SequencedProducer) -> None:
-    """Wait until the producer reads the topic of requests, so that it misses none from now on."""
+def wait_listening(producer: SequencedProducer) -> None:
+    """Wait until the producer reads the topic of requests, so that it misses no later request."""
     kept = producer._sent_records
     assert kept is not None
     wait_until(lambda: kept.next_offset_of(0) is not None, "the first look at the topic")
@@ -69,7 +69,7 @@ def as_sent(messages: list[Message]) -> list[tuple[object, ...]]:
 
 def test_requested_records_are_resent(build: Build, raw: Topic, requests: str) -> None:
     with build() as producer:
-        listens(producer)
+        wait_listening(producer)
         for seq in range(5):
             producer.send(b"%d" % seq, type="A", ts_ns=1_000 + seq)
         producer.heartbeat(ts_ns=2_000)
@@ -88,7 +88,7 @@ def test_bad_requests_are_counted(
     build: Build, raw: Topic, requests: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "inorder.producers"), build() as producer:
-        listens(producer)
+        wait_listening(producer)
         producer.send(b"x")
         of_others = (Request("other", "s1", 7, 0, 0), Request("default", "s2", 7, 0, 0))
         places = ({"epoch": 7, "first": 2, "last": 1}, {"epoch": 2**64, "first": 0, "last": 1})
@@ -107,14 +107,14 @@ def test_bad_requests_are_counted(
 
 def test_request_is_answered_once(build: Build, raw: Topic, requests: str) -> None:
     with build() as producer:
-        listens(producer)
+        wait_listening(producer)
         producer.send(b"x")
     ask(raw, requests, Request("default", "s1", 7, 0, 0))
     with build(first_epoch=8) as producer:
         after(producer, 1)
     with build(first_epoch=9) as producer:
         producer.send(b"y")
-        ask(raw, requests, Request("default", "s1", 9, 0, 0))  # a later request with the same key
+        ask(raw, requests, Request("default", "s1", 9, 0, 0))  # The key is the same.
         after(producer, 1)
         assert producer.resend is not None
         assert producer.resend.requests == 1
@@ -131,7 +131,7 @@ def test_full_store_reuses_no_number(build: Build, raw: Topic) -> None:
     assert found == set(range(600))
 
 
-def test_foreign_store_frees_journal(tmp_path: Path) -> None:
+def test_refused_store_frees_journal(tmp_path: Path) -> None:
     mine = {"resend": Resend("r", tmp_path / "kept"), "journal": tmp_path / "journal"}
     SequencedProducer("127.0.0.1:1", "raw", "other", resend=mine["resend"]).close(0.1)  # type: ignore[arg-type]
     with pytest.raises(JournalError, match="keeps what source 'other' sent"):
@@ -145,7 +145,7 @@ def test_zero_bound_is_refused(bound: dict[str, int]) -> None:
         Resend("r", Path("kept"), **bound)
 
 
-def test_absent_broker_blocks_no_send(tmp_path: Path) -> None:
+def test_unreachable_broker_delays_no_send(tmp_path: Path) -> None:
     began_s = time.monotonic()
     resend = Resend("requests", tmp_path / "kept")
     producer = SequencedProducer("127.0.0.1:1", "raw", "s1", resend=resend)

@@ -1,4 +1,4 @@
-"""Examples: the records that a source keeps to send again are found, bounded and crash-safe."""
+"""Examples: the records that a source keeps for resending are found, bounded and crash-safe."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_records_are_found_in_order(tmp_path: Path) -> None:
         assert numbers(kept, 3, 0, 9) == []
 
 
-def test_reading_in_several_batches(tmp_path: Path) -> None:
+def test_reading_crosses_batches(tmp_path: Path) -> None:
     count = 2 * COMMIT_RECORDS + 7
     with closing(kept_in(tmp_path)) as kept:
         for seq in range(count):
@@ -76,7 +76,7 @@ def test_oldest_records_are_dropped(tmp_path: Path) -> None:
         assert kept.bytes == len(left) * (1_000 + 1 + RECORD_BYTES)
 
 
-def test_committed_records_stay(tmp_path: Path) -> None:
+def test_kill_keeps_committed_records(tmp_path: Path) -> None:
     script = (
         "import os, signal, sys; from pathlib import Path\n"
         "from inorder.sent_records import Sent, SentRecords\n"
@@ -131,7 +131,7 @@ def test_full_disk_is_tolerated(tmp_path: Path, caplog: pytest.LogCaptureFixture
     kept = kept_in(tmp_path)
     kept.add(sent(0))
     kept.commit()
-    kept._db.execute("PRAGMA max_page_count = 1")  # like a full disk: nothing more fits
+    kept._db.execute("PRAGMA max_page_count = 1")  # As on a full disk, nothing more fits.
     with caplog.at_level(logging.ERROR, "inorder.producers"):
         for seq in range(1, 50):
             kept.add(sent(seq, payload=bytes(10_000)))

@@ -1,4 +1,4 @@
-"""Examples and laws: records of a SequencedProducer on the embedded broker, as readers see them."""
+"""Examples and laws: records that a SequencedProducer sends to the embedded broker."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def build(raw: Topic) -> Build:
 
 
 def to_nobody(**arguments: object) -> SequencedProducer:
-    """Return a producer whose broker is at a port where nothing listens."""
+    """Return a producer whose broker's port has no listener."""
     return SequencedProducer("127.0.0.1:1", "raw", "s1", **arguments)  # type: ignore[arg-type]
 
 
-def test_records_as_reader_sees_them(build: Build, raw: Topic) -> None:
+def test_reader_gets_fields_as_sent(build: Build, raw: Topic) -> None:
     with build(stream="pitch", first_epoch=7, clock=lambda: 1_700_000_000_123_456_789) as producer:
         assert producer.send(b'{"x": 1}', type="A") == 0
         assert producer.send(b"", ts_ns=5) == 1
@@ -64,7 +64,8 @@ def test_records_as_reader_sees_them(build: Build, raw: Topic) -> None:
     assert (last.seq, last.kind, last.value, last.ts_ns) == (3, BYE, None, 9)
 
 
-def test_default_headers_and_epoch(build: Build, raw: Topic) -> None:
+def test_default_epoch_is_the_start_time(build: Build, raw: Topic) -> None:
+    """Without settings, records have the headers for source, number, timestamp and epoch."""
     before = int(time.time())
     with build() as producer:
         assert before <= producer.epoch <= int(time.time())
@@ -134,7 +135,7 @@ sys.stdin.read()
 """
 
 
-def test_kill_begins_new_epoch(build: Build, raw: Topic, tmp_path: Path) -> None:
+def test_kill_starts_new_epoch(build: Build, raw: Topic, tmp_path: Path) -> None:
     path = tmp_path / "s1.journal"
     arguments = [*raw, str(path)]
     for _ in range(2):
@@ -235,8 +236,8 @@ def test_failure_is_raised_once() -> None:
     producer.close()
 
 
-def test_failure_may_be_delivered() -> None:
-    """After a time-out it is unknown; records that were never sent are not in the topic."""
+def test_timed_out_record_is_uncertain() -> None:
+    """After a time-out, delivery is unknown; records that were never sent are not in the topic."""
     told: list[Delivery] = []
     producer = to_nobody(limits=FAILS_SOON)
     producer.send(b"a")
@@ -253,7 +254,7 @@ def test_failure_may_be_delivered() -> None:
     assert [each.may_stand for each in told] == [False]
 
 
-def test_raising_send_sends_nothing() -> None:
+def test_raising_send_uses_no_number() -> None:
     producer = to_nobody(limits=ChannelLimits(queue_records=10_000, delivery_timeout_s=0.3))
     numbers: list[int] = []
 
@@ -292,7 +293,7 @@ def test_full_queue_leaves_no_gap() -> None:
     assert calm_s(started_s) < 3
     assert producer.next_seq == 3
     with pytest.raises(DeliveryFailed) as failed:
-        producer.close(0.1)  # gives up the records that are not sent yet
+        producer.close(0.1)  # The producer gives up the records that it has not sent yet.
     assert failed.value.count == 3
 
 

@@ -37,7 +37,7 @@ HEADERS = [
 ]
 
 
-def test_bytes_of_the_specification() -> None:
+def test_signed_bytes_match_documentation() -> None:
     content = signed_content(ORDER, dict(HEADERS), PAYLOAD)
     assert content.hex() in "".join((signature.__doc__ or "").split())
 
@@ -46,8 +46,8 @@ def test_bytes_of_the_specification() -> None:
     ("kind", "name", "begin"),
     [("source", "press-7", b"hmac-sha256-128:"), ("prefix", "press-", b"hmac-sha256-128:6:")],
 )
-def test_signature_without_the_package(kind: Any, name: str, begin: bytes) -> None:
-    """It is the code that a user without this package writes."""
+def test_signature_matches_plain_hmac(kind: Any, name: str, begin: bytes) -> None:
+    """A user without this package would compute the signature with this code."""
     sizes = b"".join(size.to_bytes(4, signed=True) for size in (-1, 7, 10, 2, 19, -1, -1, 15))
     said = b'press-71700000000171700000000000000000{"force": 12.5}'
     key = hmac.new(MASTER, f"{kind} {name}".encode(), hashlib.sha256).digest()
@@ -58,7 +58,7 @@ def test_signature_without_the_package(kind: Any, name: str, begin: bytes) -> No
 
 
 @given(st.binary(min_size=1, max_size=200), st.binary(max_size=300))
-def test_law_mac_equals_hmac(key: bytes, content: bytes) -> None:
+def test_law_mac_matches_hmac(key: bytes, content: bytes) -> None:
     assert Mac(key).tag(content) == hmac.digest(key, content, "sha256")[:16]
 
 
@@ -133,12 +133,13 @@ def test_refusal_hides_the_secret(read: Callable[[str], object], text: str, says
     assert HEX[:30] not in str(refused.value)
 
 
-def test_source_name_may_have_spaces(tmp_path: Path) -> None:
+def test_source_name_can_have_spaces(tmp_path: Path) -> None:
     (tmp_path / "key").write_text(signing_key(MASTER, "source", "press 7") + "\n")
     assert SigningKey.read(tmp_path / "key").name == "press 7"
 
 
 def test_master_keys_keep_their_order(tmp_path: Path) -> None:
+    """Files that are missing, too large or not UTF-8 are refused."""
     assert parse_master_keys(f"# since May\n{'ab' * 16}\n\n  {HEX}  \n") == (b"\xab" * 16, MASTER)
     with pytest.raises(BadSigningKey, match="No such file"):
         read_key_file(tmp_path / "absent")

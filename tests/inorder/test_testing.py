@@ -1,4 +1,4 @@
-"""Examples: the test kit as a user's tests use it, and laws that it checks."""
+"""Examples: the test kit as it is used in a user's tests, and the laws that it checks."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def test_window_is_corrected() -> None:
     assert driver.balance().holds
 
 
-def test_first_event_begins_time() -> None:
-    """Timestamps that begin at 0 are valid; no window is emitted before its end."""
+def test_first_event_starts_time() -> None:
+    """Timestamps may start at 0; no window is emitted before its end."""
     driver = TopologyDriver(topology())
     driver.send(RawEvent(source="s", seq=0, ts_ns=0), {"source": "s", "seq": 1, "ts": seconds(0.4)})
     assert driver.now_ns == seconds(0.4)
@@ -118,7 +118,7 @@ def test_time_does_not_go_back() -> None:
     driver.send(RawEvent(source="s", seq=0))
 
 
-def test_lines_are_inputs_too() -> None:
+def test_driver_accepts_lines() -> None:
     driver = TopologyDriver("streams: {default: {}}")
     driver.send({"source": "s", "seq": 0}, {"source": 3}, {"source": "s", "seq": 1, "kind": "odd"})
     driver.send(RawEvent(source="s", seq=1, kind="heartbeat"))
@@ -150,8 +150,8 @@ def test_laws_hold_for_window(begin_ns: int) -> None:
 
 
 def failing() -> Topology:
-    """Return a topology with an aggregate that raises at 13 and a pattern with a function of its
-    own.
+    """Return a topology with an aggregate that raises at 13 and a pattern that calls its own
+    function.
     """
     near = pattern("PATTERN SEQ(A a, A b) WHERE near(a.x, b.x) WITHIN 1 s", functions=["near"])
     wide = {"odd": Aggregate("odd", ("payload", "x"))}
@@ -180,7 +180,7 @@ def test_function_error_is_raised() -> None:
     with pytest.raises(FunctionFailed, match=r"odd\.add\(12, 13\) raised ValueError") as failed:
         driver.end()
     assert isinstance(failed.value.__cause__, ValueError)
-    driver.end()  # it is raised once
+    driver.end()  # The error is raised once.
     with pytest.raises(FunctionFailed, match=r"near\(0, 1\) raised TypeError.*takes 1"):
         check_laws(failing(), typed(), max_delay_ns=0, functions=WRONG, aggregates=ODD)
 
@@ -190,6 +190,7 @@ def typed() -> list[RawEvent]:
 
 
 def test_function_errors_are_kept() -> None:
+    """With `raise_failures=False` the driver keeps a function's errors; other results continue."""
     driver = TopologyDriver(failing(), functions=WRONG, aggregates=ODD, raise_failures=False)
     driver.send(*typed())
     driver.end()
@@ -243,7 +244,10 @@ def test_bad_arrival_is_dead_letter() -> None:
 def test_offset_applies_to_instant(
     word_at: int,
 ) -> None:
-    """A recording behaves alike: a clock line arrives with the line before it."""
+    """A recording behaves alike: a clock line arrives with the line before it.
+
+    The offset applies to all events of the instant, whatever their order.
+    """
     sent = [RawEvent(source="s", seq=seq, ts_ns=START_NS, arrival_ns=START_NS) for seq in range(2)]
     word = ClockOffset(source="s", at_ns=START_NS, offset_ns=-7, error_ns=2)
     lines: list[RawEvent | ClockOffset] = [*sent[:word_at], word, *sent[word_at:]]

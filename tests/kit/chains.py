@@ -9,7 +9,7 @@ from topology.model.operator import Operator
 
 
 def chained(*operators: tuple[str, Operator]) -> Chain:
-    """Return the chain of these operators by name; their places are 1, 2, 4 and so on."""
+    """Return the chain of these operators by name; their places are 1, 2, 4, and so on."""
     ledger = Ledger()
     return Chain(
         [

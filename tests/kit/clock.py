@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Clock:
-    """A clock that takes the place of the module `time`, or of one of its functions."""
+    """A clock that replaces the module `time`, or one of its functions."""
 
     now_s = 1_000.0
 

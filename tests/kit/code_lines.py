@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def of_room(room: Path) -> int:
-    """Return the lines of code of Python and Cython modules below a folder, or of one module."""
+    """Return the lines of code in Python and Cython modules below a folder, or in one module."""
     modules = [room] if room.is_file() else [*room.rglob("*.py"), *room.rglob("*.pyx")]
     return sum(of_module(path) for path in modules if "build" not in path.parts)
 
@@ -15,7 +15,7 @@ def of_room(room: Path) -> int:
 def of_module(path: Path) -> int:
     """Return the number of lines with code.
 
-    Docstrings count in Cython, which Python cannot parse.
+    In Cython modules docstrings count as code, because Python cannot parse them.
     """
     text = path.read_text()
     lines = enumerate((line.strip() for line in text.splitlines()), 1)
@@ -27,7 +27,7 @@ def of_module(path: Path) -> int:
 
 
 def _texts(module: ast.Module) -> tuple[set[int], set[int]]:
-    """Return the lines of all texts, and of those that are a statement of their own."""
+    """Return the lines of all string literals, and of those that are whole statements."""
     texts, docstrings = set[int](), set[int]()
     for node in ast.walk(module):
         if isinstance(node, ast.JoinedStr | ast.Constant):

@@ -32,7 +32,7 @@ CASES: Final[list[dict[str, Any]]] = yaml.safe_load(
 
 
 def cases_of(format_: str) -> list[Any]:
-    """Return name, mapping, value, and expected fields or reason of each case of a format."""
+    """Return name, mapping, value, and expected fields or reason for each case of a format."""
     return [
         (each["case"], _mapping(each.get("fields", {})), _written(each[format_]), expected(each))
         for each in CASES
@@ -41,13 +41,13 @@ def cases_of(format_: str) -> list[Any]:
 
 
 def _mapping(given: dict[str, str]) -> dict[str, str]:
-    """Return the mapping of a case, without the unit of numbers where times have a form."""
+    """Return a case's mapping, without the unit of numbers where times have a format."""
     usual = {name: text for name, text in MAPPING.items() if name != "ts_unit"}
     return (usual if "ts_format" in given else MAPPING) | given
 
 
 def _written(value: Any) -> Any:
-    """Return the bytes of a text, in which an escape such as "\\uDCFF" is the single byte 0xFF."""
+    """Return a text's bytes; an escape such as "\\uDCFF" becomes the single byte 0xFF."""
     return value.encode(errors="surrogateescape") if isinstance(value, str) else value
 
 

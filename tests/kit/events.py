@@ -1,6 +1,6 @@
-"""Make events from milliseconds, and copy them so that a test may use them again.
+"""Make events from milliseconds, and copy them so that a test can use them again.
 
-An operator changes the events that it takes.
+Operators change the events that they take.
 """
 
 from __future__ import annotations
@@ -90,6 +90,6 @@ def place_of(dead: Malformed) -> tuple[Any, ...]:
 
 
 def place(source: str, seq: int, lost: str = "") -> tuple[Any, ...]:
-    """Return stream, source, epoch and seq of a dead letter, with None for what is lost."""
+    """Return stream, source, epoch and seq of a dead letter, with None for each missing value."""
     known = {"stream": "default", "source": source, "epoch": NO_EPOCH, "seq": seq}
     return tuple(None if name in lost.split() else value for name, value in known.items())

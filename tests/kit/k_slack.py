@@ -12,7 +12,7 @@ from topology.waiting.policy import SlackPolicy
 
 
 class KSlack(ClockedSlack):
-    """A wait of `k_ns` >= 0; with 0 each event is passed on at once."""
+    """A strategy that waits `k_ns` >= 0; with 0 each event is passed on at once."""
 
     def __init__(self, k_ns: int, *, idle_ns: int = NEVER) -> None:
         super().__init__(idle_ns=idle_ns)
@@ -23,8 +23,6 @@ class KSlack(ClockedSlack):
 
 
 def time_buffer(policy: SlackPolicy, ahead: int | None = None, **settings: Any) -> TimeBuffer:
-    """Return a buffer by time with these settings of REORDER; by default no wait is too long for
-    it.
-    """
+    """Return a buffer by time with these settings for REORDER; by default it allows any wait."""
     settings = {"max_wait_ns": NEVER, "max_held": 1_000_000, **settings}
     return TimeBuffer(policy, ReorderConfig(**settings), max_ahead_ns=ahead)

@@ -1,7 +1,7 @@
 """Count memory that grows in a process while the same work is repeated.
 
 Three counts are taken after each round: objects of each type that the collector knows, blocks of
-Python's allocator, and bytes of the C library. A compiled class may hide its contents from the
+Python's allocator, and bytes of the C library. A compiled class can hide its contents from the
 collector, so the first count alone is not enough.
 """
 
@@ -44,10 +44,10 @@ if _mallinfo is not None:
 
 
 def leaks(work: Callable[[], object]) -> list[str]:
-    """Return the name of each count that grows with `work`, and its growth a run."""
+    """Return the name of each count that grows with `work`, and its growth per run."""
     for _ in range(WARM_UP):
         work()
-    # The counts run one after the other, because counting objects takes blocks and bytes itself.
+    # The counts run one after the other, because counting objects itself needs blocks and bytes.
     return [*_growing(work, _allocated), *_growing(work, _by_type)]
 
 

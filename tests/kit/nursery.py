@@ -1,11 +1,11 @@
 """Run commands of `inorder` by forking a process that has imported them.
 
-The imports are most of the cost of a start: a second of CPU, hundreds of times in a run. So there
-is one importing process for each process of pytest, and it forks each command. A command has its
-own session, environment, folder and log, no thread, and ends as Python does. Settings that Python
+Most of a start's cost is its imports: a second of CPU, hundreds of times in a test run. So there is
+one importing process for each pytest process, and it forks each command. A command has its own
+session, environment, folder and log, has no threads, and exits as Python does. Settings that Python
 reads at its start are the forking process's: `PYTHON...` variables and the seed of hashes, which
-orders sets. So workers that are killed and restarted (tests.end_to_end.trouble) are separate
-processes, as are those of tests/end_to_end/test_worker.py and tests/cli. A worker starts its stages
+orders sets. Therefore workers that are killed and restarted (tests.end_to_end.trouble) are separate
+processes, as are those in tests/end_to_end/test_worker.py and tests/cli. A worker starts its stages
 in the same way (agents.process.child_process).
 
 This module is both sides: run as a program, it is the process that forks.
@@ -94,7 +94,7 @@ class Nursery:
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is for the tests, which end their processes
+            start_new_session=True,  # Ctrl-C is for the tests, which end their processes.
         )
         self._lock = threading.Lock()
 
@@ -139,7 +139,7 @@ class ForkedProcess(Process):
 
 def serve() -> Mapping[str, Any]:
     """Answer until the tests end; in a child, return the command to run."""
-    codes: dict[int, int] = {}  # of ended processes, because threads may ask twice
+    codes: dict[int, int] = {}  # Threads can ask for a code twice.
     for line in sys.stdin.buffer:
         asked = json.loads(line)
         if "ended" in asked:
@@ -151,7 +151,7 @@ def serve() -> Mapping[str, Any]:
             answer = codes.get(forked)
         else:
             answer = os.fork()
-            codes.pop(answer, None)  # the system reuses ids
+            codes.pop(answer, None)  # The system reuses ids.
             if answer == 0:
                 return cast("Mapping[str, Any]", asked)
         sys.stdout.write(f"{json.dumps(answer)}\n")
@@ -160,7 +160,7 @@ def serve() -> Mapping[str, Any]:
 
 
 def become(asked: Mapping[str, Any]) -> None:
-    """Run the command as if in an interpreter of its own."""
+    """Run the command as if it had its own interpreter."""
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDONLY)
     log = os.open(asked["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)

@@ -12,20 +12,20 @@ from cli.local.process import Process
 
 
 def leave(process: Process) -> None:
-    """Let the process run on when this one ends; `sweep` ends it."""
+    """Let the process outlive this one; `sweep` ends it."""
     child = process._child
     if child is not None and child.poll() is None:
-        child.returncode = 0  # otherwise Python warns of a child that is still running
+        child.returncode = 0  # Otherwise Python warns about a child that is still running.
 
 
 def sweep(root: Path) -> list[int]:
     """Kill the processes that were started below `root` and still run; return their ids.
 
-    A process is ours if it works in the folder of its id file, because the system may reuse an id.
+    A process is ours if it works in the folder of its id file, because the system can reuse an id.
     """
     killed = []
     for file in _id_files(root):
-        with suppress(OSError, ValueError):  # ended, not ours, or no id in the file
+        with suppress(OSError, ValueError):  # It has ended, is not ours, or has no id.
             pid = int(file.read_text())
             file.unlink()
             if Path(f"/proc/{pid}/cwd").resolve(strict=True) == file.parent.resolve():

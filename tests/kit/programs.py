@@ -1,4 +1,4 @@
-"""Run programs until they end, each as a process of its own."""
+"""Run programs until they end, each as a separate process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ Ended = subprocess.CompletedProcess[str]
 def ended(
     *words: str | Path, cwd: Path = ROOT, env: Mapping[str, str] | None = None, stdin: str = ""
 ) -> Ended:
-    """Run a program until it ends. `env` is added to this process's, without its PYTHONPATH."""
+    """Run a program until it ends.
+
+    `env` is added to this process's environment, from which PYTHONPATH is removed.
+    """
     others = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return subprocess.run(
         [str(each) for each in words],

@@ -1,7 +1,7 @@
-"""Find sentences that a reader stumbles over: their length, first word, and private words.
+"""Find sentences that readers stumble over: too long, with a bad first word, or with private words.
 
-The rules are those of CONTRIBUTING ("How we write"). Code, links and tables' code spans are left
-out; a cell of a table counts as a text of its own.
+The rules are those in CONTRIBUTING ("How we write"). Code and links are left out; a table cell
+counts as a separate text.
 """
 
 from __future__ import annotations
@@ -62,18 +62,18 @@ class Finding(NamedTuple):
 
 
 def of_markdown(text: str) -> list[Finding]:
-    """Return the findings of a page."""
+    """Return the findings on a page."""
     return [found for sentence in sentences(text) for found in of_sentence(sentence)]
 
 
 def of_python(source: str) -> list[Finding]:
-    """Return the findings of a module's docstrings and comments."""
+    """Return the findings in a module's docstrings and comments."""
     texts = (*_docstrings(source), *_comments(source))
     return [found for text in texts for found in of_markdown(text)]
 
 
 def _docstrings(source: str) -> Iterator[str]:
-    """Yield the texts that explain modules, classes, functions and attributes."""
+    """Yield the docstrings of modules, classes, functions and attributes."""
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Expr(value=ast.Constant(value=str(text))):
@@ -81,7 +81,7 @@ def _docstrings(source: str) -> Iterator[str]:
 
 
 def _comments(source: str) -> Iterator[str]:
-    """Yield comments; those of neighbouring lines are one text."""
+    """Yield comments; those on adjacent lines are one text."""
     held: list[str] = []
     last = 0
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
@@ -95,7 +95,7 @@ def _comments(source: str) -> Iterator[str]:
 
 
 def sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a page: of paragraphs, list items, headings and cells of tables."""
+    """Yield a page's sentences, from paragraphs, list items, headings and table cells."""
     for hidden in (_FRONT, _COMMENT, _FENCE):
         text = hidden.sub("\n\n", text)
     for block in re.split(r"\n\s*\n", text):
@@ -139,7 +139,7 @@ def of_sentence(sentence: str) -> Iterator[Finding]:
 
 
 def words(text: str) -> int:
-    """Return the number of words of a page without its code."""
+    """Return the number of words on a page without its code."""
     for hidden in (_FRONT, _COMMENT, _FENCE):
         text = hidden.sub("\n", text)
     return len(_WORD.findall(_LINK.sub(r"\1", _SPAN.sub(_PLACEHOLDER, text))))

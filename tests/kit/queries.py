@@ -47,7 +47,7 @@ class Side(NamedTuple):
 
 
 class Field(NamedTuple):
-    """A value of a join's rows: its name, its side, and its path in the payload."""
+    """A value in a join's rows: its name, its side, and its path in the payload."""
 
     name: str
     side: int
@@ -72,7 +72,7 @@ def window_query(
         window = Window(kind, events=events)
     else:
         window = Window(kind, size_ns, every_ns if kind == "sliding" else 0, zone=zone)
-    empty = {"empty": settings.pop("empty", None)}  # A file may not fill so many windows.
+    empty = {"empty": settings.pop("empty", None)}  # A file cannot fill that many windows.
     query = WindowQuery(
         name=name,
         window=window,
@@ -97,9 +97,9 @@ def join_query(
     plays: Sequence[Play] = (STEADY,),
     **settings: Any,
 ) -> JoinQuery:
-    """Return the settings of a join; `plays` gives the clocks of its streams, however bad.
+    """Return the settings of a join; `plays` gives its streams' clocks, however bad.
 
-    The bounds of an interval are for that kind alone, and so is the size of windows.
+    The bounds of an interval apply only to that kind, and so does the size of windows.
     """
     condition = JoinCondition(kind, size_ns=size_ns, every_ns=every_ns)
     if kind == "interval":
@@ -145,7 +145,7 @@ def quality_of(accuracy_ppm: int, max_wait_ns: int, idle_ns: int = NEVER) -> Qua
 
 
 def beginnings_in(state: State, query: str = "") -> list[Any]:
-    """Return the beginnings of windows and joins that began in the middle of their streams."""
+    """Return the starts of windows and joins that started in the middle of their streams."""
     assert WINDOWS.fields[-1] == JOIN.fields[-1] == "beginnings"
     rows = [row for key, row in state.items() if f"\n{key}".endswith(f"{query}\n{QUERY}")]
     return [row[-1] for row in rows if row[-1]]

@@ -1,8 +1,8 @@
-"""A schema registry for the tests: the documented REST interface, in a thread of its own.
+"""A schema registry for the tests: the documented REST interface, in a separate thread.
 
-It implements the requests of `agents.registry.client` and of confluent-kafka's serializers.
-`status` is the status of all answers, `asked` counts requests by path, and `authorized` contains
-the authorization headers.
+The registry implements the requests of `agents.registry.client` and of confluent-kafka's
+serializers. `status` is the status of all answers, `asked` counts requests by path, and
+`authorized` contains the authorization headers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 
 class Registry:
-    """A registry with its schemas; `url` is set while it serves, `register` adds a schema as a
+    """A registry with its schemas; `url` is set while it serves, and `register` adds a schema as a
     client does.
     """
 
@@ -106,7 +106,7 @@ def serving(registry: Registry, port: int = 0) -> Iterator[Registry]:
             self.wfile.write(content)
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            """Write no log."""
+            """Suppress the log line."""
 
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     registry.url = f"http://127.0.0.1:{server.server_port}"

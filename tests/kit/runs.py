@@ -1,4 +1,4 @@
-"""Run an operator or a stage in calls of any size, to its end, and through restarts."""
+"""Run an operator or a stage in calls of any size, through restarts, up to its end."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def results_of(operator: Runnable, *events: Event) -> list[Any]:
 
 
 def results_to_end(operator: Runnable, batches: Iterable[list[Event]]) -> list[Any]:
-    """Return the results of a call for each batch, and of the end at the time of the last event."""
+    """Return the results of a call for each batch, and those at the end, at the time of the last
+    event.
+    """
     results: list[Any] = []
     now_ns = 0
     for batch in batches:
@@ -62,10 +64,10 @@ def through_changelog(state: Any) -> Any:
 def held_after_restart(
     operator: Operator, raw: Sequence[Event], stamped_from: int
 ) -> dict[Event, int]:
-    """Return the events that the operator buffers, as a restart reads them.
+    """Return the events that the operator buffers, as they are read after a restart.
 
-    They are read from the input again in log order, with the old mark of lateness. From place
-    `stamped_from` on they also keep their corrected timestamps.
+    They are read from the input again in log order, with the lateness marks that they had. From
+    place `stamped_from` on they also keep their corrected timestamps.
     """
     by_offset = {event.offset: event for event in raw}
     places: dict[Event, int] = {}

@@ -13,14 +13,14 @@ Scenarios = dict[str, tuple[dict[str, Any], Table]]
 
 
 def table(text: str) -> Table:
-    """Return the rows of a text; a # begins a comment."""
+    """Return the rows of a text; a # starts a comment."""
     return [_row(line) for line in text.splitlines() if line.partition("#")[0].strip()]
 
 
 def scenarios(text: str) -> Scenarios:
-    """Return by title the settings and the table of each scenario of a text.
+    """Return the settings and the table of each scenario in a text, by title.
 
-    A title is not indented, and may have settings in braces. Its rows are indented below it.
+    A title is not indented, and can have settings in braces. Its rows are indented below it.
     """
     found: dict[str, tuple[dict[str, Any], list[str]]] = {}
     rows: list[str] = []

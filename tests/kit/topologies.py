@@ -1,4 +1,4 @@
-"""Build topologies whose text may contain fields that only code sets."""
+"""Build topologies whose text contains fields that only code can set."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from topology.config import Topology
 
 
 def in_code(text: str) -> Topology:
-    """Return the topology of the text, which may have fields that a file cannot set.
+    """Return the text's topology, which can have fields that a file cannot set.
 
-    It may also name published methods (`benchmarks.published.methods`).
+    It can also name published methods (`benchmarks.published.methods`).
     """
     return methods.parse(text, lambda plain: Topology.model_validate(yaml.safe_load(plain)))

@@ -1,4 +1,4 @@
-"""Provide the cluster of the tests: a node of their own, or the one that a kubeconfig names."""
+"""Provide the tests' cluster: their own node, or the cluster that a kubeconfig names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.services import require
 
 VOLUMES: Final = 4
 COUNTS: Final = re.compile(r"^#.*\n|\[\d+:\d+\]", re.M)
-"""Output of iptables-save beside the rules: the time, and the number of matched packets."""
+"""Parts of iptables-save's output that are no rules: the time and the packet counts."""
 SETTINGS: Final = (
     ("ip", "-brief", "link"),
     ("ip", "route"),
@@ -34,7 +34,7 @@ SETTINGS: Final = (
 
 
 class GivenCluster:
-    """A cluster that runs already."""
+    """A cluster that already runs."""
 
     def __init__(self, kubeconfig: str) -> None:
         self._where = f"--kubeconfig={kubeconfig}"
@@ -54,7 +54,7 @@ class GivenCluster:
 
 @contextmanager
 def given_cluster(kubeconfig: str) -> Iterator[Cluster]:
-    """Yield a cluster that has none of the tests' namespaces, before and after."""
+    """Yield a cluster; the tests' namespaces do not exist before or after."""
     cluster = GivenCluster(kubeconfig)
     found = cluster.kubectl("get", "namespaces", *SPACES, "--ignore-not-found", "-o", "name")
     assert not found, f"the cluster is not fresh, delete these from it: {found}"
@@ -66,7 +66,7 @@ def given_cluster(kubeconfig: str) -> Iterator[Cluster]:
 
 @contextmanager
 def own_node() -> Iterator[Cluster]:
-    # Not the folder of a test, because sockets need a short path.
+    # A test's folder does not fit, because sockets need a short path.
     with tempfile.TemporaryDirectory(prefix="node-") as name:
         images = archives(Path(name))
         with Node(Path(name)) as own:
@@ -77,7 +77,7 @@ def own_node() -> Iterator[Cluster]:
 
 
 def archives(folder: Path) -> list[Path]:
-    """Return archives of the images: those in the folder INORDER_NODE_IMAGES, or built now."""
+    """Return archives of the images, from the folder INORDER_NODE_IMAGES or built now."""
     if given := os.environ.get("INORDER_NODE_IMAGES"):
         return sorted(Path(given).glob("*.tar"))
     require(engines.missing() or base_images.missing())
@@ -91,7 +91,7 @@ def archives(folder: Path) -> list[Path]:
 
 
 def read_traces() -> set[str]:
-    """Return the devices, routes, rules, settings, mounts, control groups and folders."""
+    """Return the machine's devices, routes, rules, settings, mounts, control groups and folders."""
     found = [
         subprocess.run(words, check=False, capture_output=True, text=True).stdout
         for words in SETTINGS

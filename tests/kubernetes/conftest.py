@@ -1,4 +1,4 @@
-"""Provide the cluster that all tests of this folder share."""
+"""Provide the cluster that all tests in this folder share."""
 
 from __future__ import annotations
 

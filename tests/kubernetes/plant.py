@@ -1,4 +1,4 @@
-"""A plant on a cluster: Kafka as a pod, the chart, a client, and a judgement of its output."""
+"""A plant on a cluster: Kafka in a pod, the chart, a client, and a judgement of the output."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ READ_EVERY_S: Final = 2
 
 
 class Cluster(Protocol):
-    """A cluster's calls; a failed one raises subprocess.CalledProcessError with the reason."""
+    """The calls that a cluster accepts; a failed call raises subprocess.CalledProcessError with the
+    reason.
+    """
 
     def kubectl(self, *words: str, given: str | None = None) -> str: ...
     def helm(self, program: str, *words: str) -> str: ...
@@ -73,15 +75,16 @@ class Judged:
         return self.late / self.sent
 
     def since(self, before: Judged) -> Judged:
-        """Return the judgement with the events, and the late ones, since the one before."""
+        """Return this judgement with only the events, and late events, since the previous one."""
         return replace(self, sent=self.sent - before.sent, late=self.late - before.late)
 
 
 @dataclass
 class Plant:
-    """A namespace with the release; `sent` counts its events, `judged` is the last judgement.
+    """A namespace with the release.
 
-    Names of its topics begin with `topics`.
+    `sent` counts its events, and `judged` is the last judgement. Its topics' names start with
+    `topics`.
     """
 
     cluster: Cluster
@@ -93,7 +96,7 @@ class Plant:
     # -- Life --------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Make the namespaces, Kafka and the client."""
+        """Create the namespaces, Kafka and the client."""
         self.cluster.kubectl("apply", "-f", str(MANIFESTS))
         self.wait_for("kafka", "pod/kafka")
         self.wait_for(SPACE, "pod/client")
@@ -155,7 +158,7 @@ class Plant:
         return self.kubectl("exec", "-i", "client", "--", "inorder", *words, given=given)
 
     def send(self, count: int, rate: float | None = SENT_PER_S) -> None:
-        """Publish events of all sources, each out of order by up to ten places."""
+        """Publish events from all sources, each out of order by up to ten places."""
         self._produce("-", rate, given=self._write_events(count, rate))
         self.sent += count
 
@@ -184,7 +187,7 @@ class Plant:
     def send_during(self, disturb: Callable[[], object]) -> None:
         """Publish events until the disturbance has returned, and then one more piece.
 
-        AssertionError if `MOST_PIECES` were published before it returned.
+        Raise AssertionError if `MOST_PIECES` were published before it returned.
         """
         before = len(self.read_ordered())
         is_over = threading.Event()
@@ -207,7 +210,7 @@ class Plant:
         return False
 
     def flood(self, count: int, rate: float) -> float:
-        """Publish events from a file of the client, and return the seconds that it took.
+        """Publish events from a file in the client's pod, and return the seconds that this took.
 
         The seconds include the client's start.
         """
@@ -227,7 +230,8 @@ class Plant:
     def judge(self) -> Judged:
         """Judge the output once it is complete and has not changed between two readings.
 
-        `sent` and `late` count since the last judgement. AssertionError if events never arrive.
+        `sent` and `late` count since the last judgement. Raise AssertionError if events never
+        arrive.
         """
         found: list[dict[str, Any]] = []
 

@@ -1,4 +1,4 @@
-"""End to end: KEDA scales the pods of a stage by its lag; each event is emitted once, in order.
+"""End to end: KEDA scales a stage's pods by its lag; each event is emitted once, in order.
 
 KEDA comes from its Go module, with its own manifests.
 """
@@ -47,7 +47,7 @@ def scaled(cluster: Cluster, tmp_path: Path) -> Iterator[Plant]:
         try:
             plant.install("scaled", values=VALUES)
             yield plant
-        finally:  # Remove the parts of a failed install too.
+        finally:  # Also remove the parts of a failed install.
             plant.helm("uninstall", "scaled", "--ignore-not-found", "--wait")
     finally:
         cluster.kubectl("delete", "--wait=false", "-f", "-", given=manifests)

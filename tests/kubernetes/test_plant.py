@@ -1,7 +1,7 @@
 """End to end: the chart on a Kubernetes node, while its pods are replaced, killed and evicted.
 
-`make kubernetes` starts a node of its own (`infra.kubernetes.node`). INORDER_KUBECONFIG names
-another cluster, such as one of kind, which already has the images.
+`make kubernetes` starts its own node (`infra.kubernetes.node`). INORDER_KUBECONFIG names another
+cluster, such as a kind cluster, which already has the images.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ CALM_S = 20
 LATE_MARGIN = 0.05
 """The share of a new stream, which has not learned its waits yet, is 0.04."""
 LIVENESS_S = 300
-"""Much longer than the probes and the grace, after which a container that hangs is killed."""
+"""Longer than the probes and the grace period, after which a hanging container is killed."""
 RATE, FLOOD = 10_000, 200_000
 ENOUGH_FOR = 10_000
-"""The events a second for which the chart's request is enough, by values.yaml."""
+"""The events per second for which the chart's request is enough, according to values.yaml."""
 REST_S = 10
 SELECTED = "app.kubernetes.io/instance=plant,app.kubernetes.io/component=all"
 
@@ -68,7 +68,7 @@ def test_volume_belongs_to_worker(plant: Plant) -> None:
         claims = [each.get("persistentVolumeClaim") for each in plant.pod(name)["spec"]["volumes"]]
         assert {"claimName": f"state-{name}"} in claims
         if not isinstance(plant.cluster, Node):
-            continue  # Volumes of kind are folders, whose owner Kubernetes does not set.
+            continue  # Volumes in kind are folders, and Kubernetes does not set their owner.
         listed = plant.kubectl("exec", name, "--", "ls", "-ldn", "/var/lib/inorder").split()
         assert listed[0].startswith("drwxrws"), "by fsGroup"
         assert listed[3] == "10001"
@@ -107,7 +107,7 @@ def kill(plant: Plant) -> None:
 
 
 def drain(plant: Plant) -> None:
-    """Drain the only node; the second pod stays, because the first finds no other node."""
+    """Drain the only node; the disruption budget keeps one of the two pods."""
     (name,) = plant.cluster.kubectl("get", "nodes", "-o", "name").split()
     words = ("--delete-emptydir-data", "--ignore-daemonsets", f"--pod-selector={SELECTED}")
     try:
@@ -120,13 +120,13 @@ def drain(plant: Plant) -> None:
 
 
 def upgrade(plant: Plant) -> None:
-    """Change the file of functions, so that the pods are replaced one by one."""
+    """Change the functions file, so that the pods are replaced one by one."""
     plant.install("plant", "--set-string", r"functions.f\.py=functions = {}")
 
 
 @pytest.fixture(scope="module")
 def calm(plant: Plant) -> Judged:
-    """Return the judgement of a time in which nothing disturbed the workers."""
+    """Return the judgement of a period in which nothing disturbs the workers."""
     plant.await_workers()
     plant.send_during(lambda: time.sleep(CALM_S))
     return judge(plant)
@@ -136,7 +136,7 @@ def calm(plant: Plant) -> Judged:
 def test_each_event_is_emitted_once(
     plant: Plant, calm: Judged, disturb: Callable[[Plant], None]
 ) -> None:
-    """Hardly more events are late than in a calm time."""
+    """The share of late events rises by no more than `LATE_MARGIN` above that of a calm period."""
     plant.await_workers()
     plant.send_during(lambda: disturb(plant))
     plant.await_workers()
@@ -144,21 +144,21 @@ def test_each_event_is_emitted_once(
 
 
 def measure_takeover(plant: Plant, gone: str) -> float:
-    """Return the seconds until another worker than `gone` has the task."""
+    """Return the seconds until a worker other than `gone` has the task."""
     began_s = time.monotonic()
     others = [name for name in WORKERS if name != gone]
     wait_until(lambda: any(map(plant.is_working, others)), "the standby to work")
     return time.monotonic() - began_s
 
 
-def test_worker_stops_in_time(plant: Plant) -> None:
-    """Its log ends with a line of its own, and its exit code is 0."""
+def test_deleted_worker_exits_cleanly(plant: Plant) -> None:
+    """The worker's last log line is a record, not a traceback, and its exit code is 0."""
     name = plant.working()
     log = plant.popen("logs", name, "--follow", "--tail=5")
     ended = ";code={.status.containerStatuses[*].state.terminated.exitCode}"
     watch = plant.popen("get", "pod", name, "--watch", "-o", f"jsonpath={ended}")
     assert watch.stdout is not None
-    watch.stdout.read(1)  # The watch has begun.
+    watch.stdout.read(1)  # The watch has started.
     plant.kubectl("delete", "pod", name, "--wait=false")
     print(f"the standby works after {measure_takeover(plant, name):.1f} s")
     last = log.communicate(timeout=120)[0].splitlines()[-1]
@@ -171,7 +171,7 @@ def test_worker_stops_in_time(plant: Plant) -> None:
 
 
 def test_hanging_worker_is_restarted(plant: Plant) -> None:
-    """Its probe fails, so kubelet ends it; the standby has its task long before that."""
+    """The worker's probe fails, so kubelet ends the container; the standby has the task by then."""
     own = plant.cluster
     if not isinstance(own, Node):
         pytest.skip("the processes of another cluster's nodes cannot be stopped")
@@ -200,7 +200,7 @@ def test_hanging_worker_is_restarted(plant: Plant) -> None:
 
 
 def test_wrong_brokers_fail_install(cluster: Cluster, plant: Plant) -> None:
-    """A Job fails before Helm gives up, and its log remains."""
+    """A Job fails before Helm gives up, and the Job's log remains."""
     with pytest.raises(subprocess.CalledProcessError) as failed:
         plant.install("wrong", "--set", "brokers=nowhere.kafka:9092")
     assert "BackoffLimitExceeded" in failed.value.stderr
@@ -209,7 +209,7 @@ def test_wrong_brokers_fail_install(cluster: Cluster, plant: Plant) -> None:
 
 
 def test_network_policy_is_enforced(cluster: Cluster, plant: Plant) -> None:
-    """A client that is no pod of the release is refused, unless it has the labels of one."""
+    """A client outside the release is refused, unless it has the labels of the release's pods."""
     if not isinstance(cluster, Node):
         pytest.skip("what enforces the policies of another cluster is not known")
     cluster.enforce_policies()
@@ -235,7 +235,7 @@ def test_network_policy_is_enforced(cluster: Cluster, plant: Plant) -> None:
 
 
 def test_requested_cpu_is_enough(plant: Plant) -> None:
-    """It prints the figures of values.yaml; a busy machine may reach a lower rate."""
+    """The test prints the figures in values.yaml; a busy machine can reach a lower rate."""
     own = plant.cluster
     if not isinstance(own, Node):
         pytest.skip("another cluster does not say what its containers take")
@@ -243,7 +243,7 @@ def test_requested_cpu_is_enough(plant: Plant) -> None:
     uid = plant.pod(working)["metadata"]["uid"]
 
     def measure(wait: Callable[[], object]) -> tuple[float, float, float]:
-        """Return the seconds, the CPU seconds and the MB of memory of the worker."""
+        """Return the seconds, and the worker's CPU seconds and megabytes of memory."""
         began_s, (before_s, _) = time.monotonic(), own.usage(uid, "worker")
         wait()
         after_s, memory = own.usage(uid, "worker")

@@ -1,4 +1,6 @@
-"""Collect the cases of all operators for all laws: the lists `CASES` of the modules `cases*.py`."""
+"""Collect the cases of all operators for all laws, from the `CASES` lists in the modules
+`cases*.py`.
+"""
 
 from __future__ import annotations
 

@@ -59,12 +59,13 @@ NEVER_STAMPED = 99
 class Case:
     """An operator with its settings and its stream.
 
-    `stamped_from`: the place in the chain from which a buffered event keeps its corrected
-    timestamp. `retains`: the operator keeps events that it has passed on. `replays`: the same input
-    once more gives nothing new. That is not so if the table of sources is too small to remember
-    them, or if the operator remembers no events. `aligned`: the input are upstream partitions.
-    `reorders`: the output has another order than the input. `several_operators`: it is a chain. A
-    filter after MERGE takes the stream `merged`, and neither replays nor reorders.
+    `stamped_from` is the place in the chain from which a buffered event keeps its corrected
+    timestamp. `retains`: the operator keeps events that it has passed on. `replays`: feeding the
+    same input again gives nothing new. That is not so if the table of sources is too small to
+    remember them, or if the operator remembers no events. `aligned`: the inputs are upstream
+    partitions. `reorders`: the output has another order than the input. `several_operators`: the
+    case is a chain. A filter after MERGE takes the stream `merged`, and neither replays nor
+    reorders.
     """
 
     name: str

@@ -48,7 +48,7 @@ def _sources_case(
 
 
 def with_ids(seed: int) -> list[Event]:
-    """Return events as `raw`, but most of them have an id, and some share it."""
+    """Return the events of `raw`, but most of them have an id, and some share one."""
     rng = Random(seed)
     events = raw(seed)
     for event in events:
@@ -58,10 +58,10 @@ def with_ids(seed: int) -> list[Event]:
 
 
 def mixed(seed: int, sources: int = 4) -> list[Event]:
-    """Return events as `raw`, but some sources have no numbers.
+    """Return the events of `raw`, but some sources have no numbers.
 
-    A few events are of the other kind than their source. An event without a number has a `seq`
-    below 0.
+    A few events differ from the others of their source in that. An event without a number has a
+    `seq` below 0.
     """
     rng = Random(seed)
     events = raw(seed, sources=sources)

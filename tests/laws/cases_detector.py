@@ -67,7 +67,9 @@ def operator_of(answer: Answer, *, is_speculative: bool) -> Any:
 
 
 class Ahead:
-    """MERGE, and detectors that read the events that it accepts; it is ended as a stage is."""
+    """MERGE, and detectors that read the events that it accepts; at its end it behaves like a
+    stage.
+    """
 
     keeps_passed = True
 
@@ -95,8 +97,8 @@ def _reader(name: str, answer: Answer, inputs: Inputs, **settings: Any) -> Detec
 
 
 def chain_of(answer: Answer, *, is_speculative: bool) -> Any:
-    """Return a detector that reads two others, and one above that reads it, one of the two, and
-    all.
+    """Return a detector that reads two others, and one above them that reads it, one of the two,
+    and all events.
     """
     below = operator_of(answer, is_speculative=is_speculative)
     queries = below.nodes[-1].operator if is_speculative else below
@@ -111,9 +113,7 @@ def chain_of(answer: Answer, *, is_speculative: bool) -> Any:
 
 
 class Reader:
-    """A chain without the results of its windows, because results of one instant have no fixed
-    order.
-    """
+    """A chain without its windows' results, because results of one instant have no fixed order."""
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain

@@ -1,6 +1,6 @@
-"""Work that may leave nothing in memory (tests/laws/test_leaks.py), by name.
+"""Work that must leave nothing in memory (tests/laws/test_leaks.py), by name.
 
-Run as a program, this module repeats one of them and prints the counts that grow.
+Run as a program, this module repeats the named work and prints the counts that grow.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def refused_patterns() -> None:
 
 
 def headers_written() -> None:
-    """Write the headers of events as they came, and with other numbers up to 64 bits."""
+    """Write headers of events as they came, and with other numbers up to 64 bits."""
     writer = HeaderWriter(HeaderConfig())
     for number in (0, 7, LARGE):
         said = tuple((name, b"%d" % number if name == "seqNum" else v) for name, v in SOUND)
@@ -136,7 +136,7 @@ def snapshots() -> None:
 
 
 def operators() -> None:
-    """Run a third of the laws' settings each day, restarted on the way."""
+    """Run a third of the laws' settings each day, with restarts."""
     for case in TODAYS:
         run = Run(case, 0, cut)
         for number, _ in enumerate(run.steps()):

@@ -1,9 +1,9 @@
 """Draw topologies over several streams of which some become silent, and their recordings.
 
-A topology has two to five streams with rules, clocks and waits of their own. It has windows,
+A topology has two to five streams, each with its own rules, clock and waits. It has windows,
 patterns and joins of each kind over them. Its recording has the faults of `tests.laws.streams` for
-each stream, and silences: of a stream, of a source, and of all at once. It ends while some of them
-are silent. Times fall on few instants, so ties are common, between streams too.
+each stream, and silences: of a stream, of a source, and of all at once. Some of the streams are
+silent at its end. Times fall on few instants, so ties are common, including ties between streams.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _join(rng: Random, names: str) -> str:
 
 
 def _answer(rng: Random) -> str:
-    """Return the key `answer`, or nothing: a third of the queries is speculative."""
+    """Return the setting `answer`, or nothing: a third of the queries are speculative."""
     return rng.choice((", answer: speculate", "", ""))
 
 
@@ -153,7 +153,7 @@ def contents_of(topology: Topology, seed: int, n: int = 150) -> list[Content]:
 
 
 def recording(names: tuple[str, ...], seed: int, n: int) -> list[Values]:
-    """Return the lines of a replay, in the order of their arrival."""
+    """Return the lines of a replay, in order of arrival."""
     rng = Random(seed)
     seqs: dict[str, int] = {}
     silent_ms: dict[str, int] = {}
@@ -179,7 +179,7 @@ def recording(names: tuple[str, ...], seed: int, n: int) -> list[Values]:
 def _lines(
     rng: Random, stream: str, source: str, ms: int, seqs: dict[str, int]
 ) -> Iterator[tuple[int, Values]]:
-    """Yield lines with the time at which each arrives."""
+    """Yield lines, each with its arrival time."""
     fate = rng.random()
     arrival_ms = ms + rng.choice((0, TICK_MS, TICK_MS, 3 * TICK_MS))
     if rng.random() < 0.15:
@@ -209,7 +209,7 @@ def _lines(
         return
     seqs[source] = seq = seqs.get(source, -1) + 1
     if fate < 0.13:
-        return  # lost
+        return  # This event is lost.
     row: dict[str, Any] = {"stream": stream, "source": source, "seq": seq, "ts": ms * MS}
     if fate < 0.16:
         row["kind"] = rng.choice(("heartbeat", "bye"))

@@ -20,8 +20,8 @@ def raw(seed: int, n: int = 80, sources: int = 3, modulus: int = 0, first: int =
     """Return a stream with all faults: reordering, loss, duplicates, conflicts, gaps that never
     fill.
 
-    There are also restarts with and without epoch, very late events, jumps of numbers, dead
-    letters, heartbeats, end-of-stream markers, silences, and any first number. Numbers have
+    There are also restarts with and without epoch, very late events, jumps in the numbers, dead
+    letters, heartbeats, end-of-stream markers, and silences. The first number varies. Numbers have
     `modulus` values from `first` on.
     """
     rng = Random(seed)
@@ -39,7 +39,7 @@ def in_log_order(events: list[Event]) -> list[Event]:
 
 
 def numbered(events: list[Event]) -> list[Event]:
-    """Return the same events, with their positions as offsets, and held by no operator."""
+    """Return the same events, with their positions as offsets, and buffered by no operator."""
     for offset, event in enumerate(events):
         event.offset = offset
     return events

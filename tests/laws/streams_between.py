@@ -1,4 +1,4 @@
-"""Streams as later operators read them: the output of the operators before."""
+"""Streams as later operators read them: the output of the operators before them."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def merge_of(
 
 @made_once
 def sequenced(seed: int) -> list[Event]:
-    """Return a raw stream after REORDER and CLOCK, numbered anew as in a topic."""
+    """Return a raw stream after REORDER and CLOCK, with new offsets as in a topic."""
     chain = chained(("reorder", reorder_of()), ("clock", clock_of()))
     return copies(_let_go(chain, raw(seed, n=120, sources=4)))
 
 
 def with_falls(events: list[Event], rng: Random) -> list[Event]:
-    """Make gateways of two sources: a third of their events is set back."""
+    """Turn two sources into gateways: a third of their events are set back."""
     for event in events:
         if event.source in ("s0", "s1") and rng.random() < 0.3:
             event.ts_ns -= rng.choice((1, 5, 30, 200)) * MS
@@ -73,13 +73,13 @@ def falling(seed: int) -> list[Event]:
 
 @made_once
 def set_back(seed: int) -> list[Event]:
-    """Return the falling stream after REORDER and CLOCK."""
+    """Return a stream with timestamps that fall, after REORDER and CLOCK."""
     chain = chained(("reorder", reorder_of()), ("clock", clock_of()))
     return copies(_let_go(chain, falling(seed)))
 
 
 def _let_go(chain: Chain, events: list[Event]) -> list[Event]:
-    """Return the output of the chain for events that arrive one by one."""
+    """Return the chain's output for events that arrive one by one."""
     released: list[Event] = []
     for event in events:
         released += chain.on_batch([event], event.at_ns).released
@@ -90,7 +90,7 @@ def _let_go(chain: Chain, events: list[Event]) -> list[Event]:
 def written_again(seed: int) -> list[Event]:
     """Return the sequenced stream after crashes of REORDER with `at_least_once`.
 
-    The events that it wrote last before a crash are in the topic twice.
+    Events that it wrote just before a crash are in the topic twice.
     """
     rng = Random(seed)
     topic: list[Event] = []
@@ -108,7 +108,7 @@ def written_again(seed: int) -> list[Event]:
 def paused(seed: int) -> list[Event]:
     """Return the sequenced stream with a pause of the whole log.
 
-    Events of the middle third were kept during the pause; later ones are as usual.
+    Events in the middle third arrive after the pause; later ones arrive as usual.
     """
     events = sequenced(seed)
     for place, event in enumerate(events):
@@ -162,9 +162,9 @@ def marked(seed: int) -> list[Event]:
 
 @made_once
 def aligned(seed: int) -> list[Event]:
-    """Return the output of several partitions in one topic, with `progress` between.
+    """Return the output of several partitions in one topic, with `progress` in between.
 
-    Each partition is in its order, and they are interleaved at random.
+    Each partition is in order, and partitions are interleaved at random.
     """
     rng, lanes = Random(seed), 3
     queues: list[list[Event]] = [[] for _ in range(lanes)]
@@ -203,7 +203,7 @@ def two_streams(seed: int) -> list[Event]:
 
 @made_once
 def headerless(seed: int) -> list[Event]:
-    """Return a stream without epochs and with few faults, as a small counter can carry it."""
+    """Return a stream without epochs and with few faults, which a small counter can carry."""
     events = orderly(seed, n=90)
     rng = Random(seed)
     kept = []

@@ -1,13 +1,13 @@
-"""Law: a query that begins in the middle of its streams agrees with an unbroken run.
+"""Law: a query that starts in the middle of its streams agrees with an unbroken run.
 
 A query is added to a running stage, or removed and put back, at any event. There are late events,
-duplicates, losses and restarts around it. The definition is the run in which the query was there
-from the first event on.
+duplicates, losses and restarts around it. The definition is the run that has the query from the
+first event on.
 
-A confirmed current result of the query's last run exists there too, with the same values. Results
-of an earlier run were not corrected while the query was away. All results that begin at or after
-the instant from which the query counts are found. That instant follows all events that had passed
-when the state was written. No id is emitted twice with revision 0. The other queries are not
+A confirmed current result of the query's last run exists in that run too, with the same values.
+Results of an earlier run were not corrected while the query was removed. All results that start at
+or after the query's first counted instant are found. That instant follows all events that had
+passed when the state was written. No id is emitted twice with revision 0. The other queries are not
 affected.
 """
 
@@ -35,7 +35,7 @@ from topology.model.result import CONFIRMED, EMIT, RETRACT, Result
 from topology.model.saved import unpack
 from topology.query.beginning import UNKNOWN
 
-SEEDS = (8, *seeds_of_today(2))  # with seed 8 each kind of query confirms a result
+SEEDS = (8, *seeds_of_today(2))  # With seed 8 each kind of query confirms a result.
 GAP = 6 * MS
 REACH = 40 * MS
 HEAD = """
@@ -113,7 +113,7 @@ def arriving(seed: int) -> list[Event]:
 
 @cache
 def ordered(seed: int) -> list[Event]:
-    """Return the ordered topic of these events, each source with an error of its own."""
+    """Return these events as in the ordered topic; each source has its own time error."""
     stage = Stage(topology_of("chain", None), CHAIN)
     events = arriving(seed)
     released = stage.on_batch(events, events[-1].at_ns).released
@@ -136,17 +136,20 @@ def events_of(mode: str, seed: int) -> list[Event]:
 
 
 def lives_of(rng: Random, n: int) -> list[tuple[int, bool]]:
-    """Return up to which event the query is there or not: added, or removed and put back."""
+    """Return the query's periods: the place at which each ends, and whether the query is present.
+
+    The query is added, or removed and put back.
+    """
     first, second = sorted(rng.sample(range(n // 8, 5 * n // 8), 2))
     if rng.random() < 0.5:
         return [(first, False), (n, True)]
     if rng.random() < 0.3:
-        second = first  # put back before any event arrived
+        second = first  # The query is put back before any event arrives.
     return [(first, True), (second, False), (n, True)]
 
 
 class Run:
-    """A stage through restarts, and the results of the added query."""
+    """A stage that is restarted from time to time, and the results of the added query."""
 
     def __init__(self, make: Callable[[bool], Stage], seed: int) -> None:
         self._make = make
@@ -157,12 +160,12 @@ class Run:
         self.before_ns: int | None = None
         """The newest event before the query's present run; None if there is none."""
         self.begun_ns: int | None = None
-        """The instant from which the window or join counted at the begin of this run."""
+        """The instant from which the window or join counted at the start of this run."""
         self._newest_ns: int | None = None
         self._state: dict[str, Any] = {}
         self.found: list[Result] = []
         self.others: list[Result] = []
-        """The results of the queries that were there all the time."""
+        """The results of the queries that are present throughout."""
         self.stage: Stage | None = None
 
     def restart(self, *, has_added: bool) -> None:
@@ -209,8 +212,8 @@ class Run:
                 (self.found if result.query == "added" else self.others).append(result)
 
     def since_ns(self) -> int | None:
-        """Return the latest instant from which the added window or join counts; None: from the
-        beginning.
+        """Return the latest instant from which the added window or join counts; None means the
+        start.
         """
         assert self.stage is not None
         found = beginnings_in(self.stage.snapshot(), "added")
@@ -299,7 +302,7 @@ def test_law_later_results_are_found(mode: str, kind: str) -> None:
     if "session" in kind:
         allowance_ns = GAP
     checked = 0
-    for seed in {*SEEDS, 9}:  # with seed 9 each kind begins a result
+    for seed in {*SEEDS, 9}:  # With seed 9 each kind starts a result.
         unbroken, broken = runs_of(mode, kind, seed)
         since_ns = broken.before_ns if kind.startswith("pattern") else broken.since_ns()
         if since_ns is not None:
@@ -308,8 +311,8 @@ def test_law_later_results_are_found(mode: str, kind: str) -> None:
 
 
 def found_from(begin_ns: int, unbroken: Run, broken: Run, seed: int) -> int:
-    """Return the number of results that begin at or after this instant; the broken run has all of
-    them.
+    """Assert that the broken run has all results that start at or after the instant; return their
+    number.
     """
     seen = standing(broken.found)
     wanted = {i: r for i, r in standing(unbroken.found).items() if r.start_ns >= begin_ns}
@@ -320,9 +323,9 @@ def found_from(begin_ns: int, unbroken: Run, broken: Run, seed: int) -> int:
 
 
 def behind(mode: str, seed: int, at: int) -> list[Event]:
-    """Return the events, of which those from `at` on arrived while no stage ran.
+    """Return the events; those from `at` on arrived while no stage ran.
 
-    The stage gets no watermark among them.
+    The stage gets no watermark among those.
     """
     events = events_of(mode, seed)
     if mode == "unsure":
@@ -335,7 +338,7 @@ def behind(mode: str, seed: int, at: int) -> list[Event]:
 @pytest.mark.in_turns(4)
 @pytest.mark.parametrize(("mode", "kind"), CASES)
 def test_added_query_reads_backlog(mode: str, kind: str) -> None:
-    """An added query may be the first one of the topology."""
+    """The added query can be the first one in the topology."""
     if kind == "count" or "session" in kind or "quality" in kind:
         pytest.skip("as above")
     checked = 0
@@ -375,7 +378,7 @@ def said(found: Sequence[Result]) -> dict[tuple[str, int], Any]:
 
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("kind", ADDED)
-def test_stage_begins_midstream(kind: str) -> None:
+def test_midstream_confirms_true_results(kind: str) -> None:
     """Without any state the earlier events are unknown, and no confirmed result depends on them."""
     checked = 0
     for seed in SEEDS:
@@ -399,7 +402,7 @@ def test_stage_begins_midstream(kind: str) -> None:
     assert checked
 
 
-def test_later_stream_is_midstream() -> None:
+def test_later_streams_start_midstream() -> None:
     stage = Stage(topology_of("unsure", "left"), ("window", "join"), streams=["a", "b"])
     stage.begin_midstream(LATE_QUERIES)
     stage.begin(["a", "b"])

@@ -1,9 +1,9 @@
-"""Laws: hostile input of one source affects that source alone.
+"""Laws: hostile input from one source affects that source alone.
 
 The whole topology runs in the process, with five honest sources beside a hostile one (SECURITY.md).
 The others are exactly as they would be without it: the same events, order and corrected timestamps,
-none of them late. Their wait is within the file's limits. A pattern runs too, and does not become
-more expensive (`tests/topology/pattern/run/test_reach.py` counts that).
+none of them late. Their wait is within the topology's limits. A pattern runs too, and does not
+become more expensive (`tests/topology/pattern/run/test_reach.py` counts that).
 """
 
 from __future__ import annotations
@@ -68,19 +68,19 @@ def sent(
 
 
 def numbers(dice: random.Random, turn: int, now_ns: int) -> Iterator[RawEvent]:
-    """Yield jumps to any number, back and forth, and duplicates."""
+    """Yield jumps to any number, forwards and backwards, and duplicates."""
     seq = dice.choice((turn, turn, dice.randrange(2**63), 2**63 - 1, dice.randrange(turn + 1)))
     yield sent("bad", seq, now_ns, now_ns, "A")
 
 
 def epochs(dice: random.Random, turn: int, now_ns: int) -> Iterator[RawEvent]:
-    """Yield a new epoch with each event, and epochs that are long over."""
+    """Yield a new epoch with each event, and epochs that ended long ago."""
     epoch = dice.choice((turn, dice.randrange(2**63), 2**63 - 1, 0))
     yield sent("bad", dice.randrange(3), now_ns, now_ns, "A", epoch=epoch)
 
 
 def stamps(dice: random.Random, turn: int, now_ns: int) -> Iterator[RawEvent]:
-    """Yield timestamps of any time."""
+    """Yield events with arbitrary timestamps."""
     ts_ns = dice.choice((dice.choice(EDGES), now_ns + dice.randrange(-400 * S, 400 * S)))
     yield sent("bad", turn, ts_ns, now_ns, "A")
 
@@ -104,7 +104,7 @@ def holes(dice: random.Random, turn: int, now_ns: int) -> Iterator[RawEvent]:
 
 
 def payloads(dice: random.Random, turn: int, now_ns: int) -> Iterator[RawEvent]:
-    """Yield unexpected payloads: deep, huge, of other types, each with a key of its own."""
+    """Yield unexpected payloads: deep, huge, or of other types, each with its own key."""
     deep: object = turn
     for _ in range(dice.choice((1, 400))):
         deep = [deep]
@@ -150,7 +150,7 @@ def ordered(attack: Attack | None, unsynced: str) -> list[OrderedEvent]:
     """
     inputs = list(stream(attack))
     records = list(replay(parse(FILE % unsynced), inputs))
-    if attack is not words:  # heartbeats are no events, and are counted apart
+    if attack is not words:  # Heartbeats are no events, and are counted separately.
         assert sum(isinstance(record, ENDS) for record in records) == len(inputs)
     return [r for r in records if isinstance(r, OrderedEvent) and r.source in HONEST]
 
@@ -173,5 +173,5 @@ def test_law_attack_hurts_one_source(attack: Attack, unsynced: str) -> None:
 
 
 @pytest.mark.parametrize("value", [b"[" * 100_000, b'{"a":' * 100_000, b"[" * 3_000 + b"]" * 3_000])
-def test_nested_payload_is_no_json(value: bytes) -> None:
+def test_deep_payload_is_unreadable(value: bytes) -> None:
     assert read_payload(value) is UNREADABLE

@@ -1,6 +1,6 @@
-"""Law: a stream begins with its first event, and this has no effect on results.
+"""Law: an operator may start with its stream's first event; this has no effect on results.
 
-The definition is a stage whose operators all begin at once. A stage whose operators begin with
+The definition is a stage whose operators all start at once. A stage whose operators start with
 their streams emits, buffers and stores the same, batch after batch, through time and restarts.
 """
 
@@ -51,7 +51,7 @@ STAGES: dict[str, Callable[[], Stage]] = {
 
 
 def arriving(seed: int) -> list[Event]:
-    """Return events of four streams, some of whose sources begin late."""
+    """Return events of four streams, some of whose sources start late."""
     rng = Random(seed)
     events = raw(seed, n=200, sources=6)
     later = {source: rng.choice((0, 0, 300, 900)) * MS for source in {e.source for e in events}}
@@ -84,7 +84,7 @@ def kept(state: State, streams: Sequence[str]) -> State:
 
 @pytest.mark.parametrize("name", STAGES)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_late_begin_has_no_effect(name: str, seed: int) -> None:
+def test_late_start_has_no_effect(name: str, seed: int) -> None:
     rng = Random(seed)
     make = STAGES[name]
     behind = name == "behind the ordered topic"
@@ -131,7 +131,7 @@ def test_late_begin_has_no_effect(name: str, seed: int) -> None:
     assert vars(ends[0]) == vars(ends[1])
 
 
-def test_joined_streams_begin_at_once() -> None:
+def test_joined_streams_start_together() -> None:
     stage = STAGES["all"]()
     stage.begin(["d"])
     assert list(stage.chains) == ["a", "d"]

@@ -1,8 +1,8 @@
 """Law: changes applied to the last snapshot give the next snapshot, after each single event.
 
-A forgotten mark of change loses state after a restart without a warning. In a larger batch another
-mark often covers it. So each event here is a batch and a checkpoint of its own. The streams are
-those of all laws, and those that are in order for long.
+If an operator forgets to mark a change, state is lost after a restart without a warning. In a
+larger batch another mark often hides that. So each event here is a batch and a checkpoint. The
+streams are those of all laws, and streams with long stretches in order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Laws: at the bounds of 64 bits nothing is lost, and the compiled core equals Python.
+"""Laws: at the bounds of 64 bits nothing is lost, and the compiled core agrees with Python.
 
 Timestamps, numbers, epochs, and declared clock errors lie around 0, ±2^53, ±2^62 and ±2^63, among
 ordinary events. Each accepted event has exactly one outcome. A value beyond 64 bits makes a dead
@@ -57,7 +57,7 @@ from tests.laws.test_edges_of_int64 import answers
 for seed in sys.argv[2:]:
     sys.stdout.write("".join(answers(int(seed))))
 """
-"""A program that prints the answers of these seeds, by the Python sources in any case."""
+"""A program that prints the answers for these seeds, always with the Python sources."""
 
 
 def edge(rng: Random) -> int:
@@ -90,7 +90,7 @@ def ends(seed: int, file: str) -> tuple[list[Content], list[Step]]:
 
 
 def of_headers(seed: int) -> Iterator[tuple[dict[str, int], Event | Malformed]]:
-    """Yield values and what the reader of headers makes of them."""
+    """Yield values, and the content that the header reader makes of them."""
     rng, contract = Random(seed), HeaderContract()
     reader, names = HeaderReader(contract), contract.names()
     for offset in range(LINES):
@@ -124,7 +124,7 @@ def test_each_event_has_one_outcome(file: str) -> None:
         assert all(MIN_INT64 <= event.ref_time_ns <= MAX_INT64 for event in told.released), seed
 
 
-def test_larger_values_are_dead() -> None:
+def test_larger_values_are_dead_letters() -> None:
     within = {"seq": (0, MAX_INT64), "ts": (-MAX_INT64, MAX_INT64), "epoch": (0, MAX_EPOCH)}
     for seed in SEEDS:
         taken = [(row.values, LineReader().read(row)) for row in rows(seed)]
@@ -147,7 +147,7 @@ def test_larger_values_are_dead() -> None:
 @pytest.mark.skipif(
     topology.model.event.__file__.endswith(".py"), reason="the core is not compiled here"
 )
-def test_compiled_core_equals_python() -> None:
+def test_compiled_core_matches_python() -> None:
     command = [sys.executable, "-c", PYTHON_ALONE, str(ROOT), *map(str, SEEDS)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "".join("".join(answers(seed)) for seed in SEEDS)

@@ -1,7 +1,7 @@
-"""Laws: an operator's figures equal a full count at any time.
+"""Laws: an operator's figures match a full count at any time.
 
-They are kept incrementally, so that reading them costs the same for any number of sources. Here
-each is compared with the slow count, through restarts too.
+Figures are kept incrementally, so that reading them costs the same for any number of sources. Here
+each is compared with the slow count, including after restarts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TOTALS = {name for name, figure in figures_of_all().items() if figure.is_total}
 
 
 def counted(operator: object) -> Figures:
-    """Count by looking at all state; leave out figures that cannot be counted so."""
+    """Count by looking at all state; leave out figures that cannot be counted that way."""
     if isinstance(operator, Reorder):
         buffers = list(operator._table.values())
         held = list(operator.iter_held())
@@ -72,7 +72,7 @@ def figures_of(operator: object) -> Figures:
     return operator.figures()
 
 
-def lasting(figures: Figures) -> Figures:
+def kept_figures(figures: Figures) -> Figures:
     """Return the figures that a restart must not change."""
     return {key: value for key, value in figures.items() if key not in TOTALS}
 
@@ -87,7 +87,7 @@ TOLD = [
 
 @pytest.mark.parametrize("case", TOLD, ids=repr)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_figures_equal_full_count(case: Case, seed: int) -> None:
+def test_figures_match_full_count(case: Case, seed: int) -> None:
     rng = Random(seed)
     operator = case.make()
     raw = case.stream(seed)
@@ -103,12 +103,12 @@ def test_figures_equal_full_count(case: Case, seed: int) -> None:
             held = held_after_restart(operator, raw, case.stamped_from)
             again = case.make()
             give_back(again, through_changelog(operator.snapshot()), held)
-            assert lasting(figures_of(again)) == lasting(figures)
+            assert kept_figures(figures_of(again)) == kept_figures(figures)
             operator, before = again, figures_of(again)
 
 
-def test_count_meets_each_state() -> None:
-    """Otherwise the law above would compare only zeros."""
+def test_streams_reach_each_state() -> None:
+    """Otherwise `test_figures_match_full_count` would compare only zeros."""
     met: dict[str, int] = {}
     for case in TOLD:
         operator = case.make()

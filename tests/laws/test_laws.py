@@ -124,7 +124,7 @@ class Run:
         self.now_ns = max(self.now_ns, now_ns)
 
     def quiet(self, at_most_ns: int = QUIET_NS) -> range:
-        """Return the instants at which time may advance: from the last event until before the next.
+        """Return the instants at which time can advance: from the last event until before the next.
 
         With upstream partitions time comes from them, so any instant is valid.
         """
@@ -136,7 +136,7 @@ class Run:
         return range(self.now_ns, end_ns)
 
     def restart(self) -> None:
-        """Stop and start again, as a worker does."""
+        """Stop and start the operator again, as a worker does."""
         state = through_changelog(self.operator.snapshot())
         held = held_after_restart(self.operator, self.raw, self.case.stamped_from)
         again = self.case.make()
@@ -159,7 +159,7 @@ class Run:
             self.freed += [event for event in moved if not ledger.places_of(event)]
 
     def outcome(self) -> tuple[Any, ...]:
-        """Return all output but the watermarks, which come with the ticks.
+        """Return all output except watermarks, which come with the ticks.
 
         In a chain of operators, the reports of one instant have no order.
         """
@@ -172,7 +172,7 @@ class Run:
 def by_stream(events: list[Released]) -> dict[str, list[Released]]:
     """Group events by stream, because streams in one stage have no common order.
 
-    In these tests the odd sources are a stream of their own.
+    In these tests the odd sources form a separate stream.
     """
     streams: dict[str, list[Released]] = {}
     for event in events:
@@ -230,7 +230,7 @@ def test_restart_changes_nothing(case: Case, seed: int) -> None:
 
 @law
 def test_restart_just_before_end(case: Case, seed: int) -> None:
-    """An input ends right after the restart, so that no later event can repair lost state."""
+    """The input ends right after the restart, so that no later event can repair lost state."""
     rng, events = Random(seed), len(case.stream(seed))
     for until in (rng.randrange(events), rng.randrange(events), events - 1):
         steady, shaken = Run(case, seed, one_by_one), Run(case, seed, one_by_one)
@@ -291,8 +291,8 @@ def test_each_event_has_one_outcome(case: Case, seed: int) -> None:
 
 @law_where(lambda case: case.retains)
 def test_retained_event_is_freed_once(case: Case, seed: int) -> None:
-    """MERGE before speculative detectors may alone hold an event that they left out. It emits that
-    event without listing it as freed.
+    """MERGE before speculative detectors can be the only one to hold an event. MERGE then emits
+    that event without listing it as freed.
     """
     run = Run(case, seed, cut)
     kept: set[int] = set()
@@ -326,7 +326,7 @@ def known_sources(operator: Operator) -> set[str]:
 
 
 def known_blocked(operator: Operator) -> set[str]:
-    """Return the sources whose events wait in REORDER, as MERGE knows."""
+    """Return the sources whose events wait in REORDER, as far as MERGE knows."""
     found = set()
     for key, value in operator.snapshot().items():
         if key.startswith("feed/") and value[SOURCE.fields.index("blocked")]:
@@ -357,7 +357,7 @@ def test_time_does_not_go_back(case: Case, seed: int) -> None:
         spoken_ns = max(spoken_ns, step.now_ns)
 
 
-@law_where(lambda case: case.replays)  # it remembers the events that it has read
+@law_where(lambda case: case.replays)  # Such a case remembers the events that it has read.
 def test_repeated_input_is_not_new(case: Case, seed: int) -> None:
     run = Run(case, seed, cut)
     for _ in run.steps():
@@ -374,12 +374,12 @@ def test_repeated_input_is_not_new(case: Case, seed: int) -> None:
         again = event.offset >= len(run.raw) and event.kind == DATA
         name = event.source, event.epoch, event.seq
         if again and run.raw[event.offset - len(run.raw)].epoch == NO_EPOCH and name not in heard:
-            heard.add(name)  # Its epoch is inferred, and it may be the next event.
+            heard.add(name)  # The event's epoch is inferred, and it can be the next event.
         else:
             assert not again or event.late, event
     for report in step.reports:
         assert not isinstance(report, Gap) or held
-        # Buffered events may be given up, because suspects are buffered too.
+        # Buffered events can be given up, because suspects are buffered too.
         is_given_up = isinstance(report, Malformed) and report.offset in held
         assert is_given_up or isinstance(report, Gap | Late | Duplicate)
 
@@ -387,7 +387,7 @@ def test_repeated_input_is_not_new(case: Case, seed: int) -> None:
 @law
 def test_watermarks_are_never_broken(case: Case, seed: int) -> None:
     if "unmerged" in case.name:
-        return  # It reads accepted events, in no order, and emits none.
+        return  # This case reads accepted events, in no order, and emits none.
     run = Run(case, seed, cut)
     for _ in run.steps():
         if run.rng.random() < 0.3 and (quiet := run.quiet()):
@@ -403,7 +403,7 @@ def test_watermarks_are_never_broken(case: Case, seed: int) -> None:
             assert event.ref_time_ns >= watermark_ns
 
 
-@law_where(  # only while the operator knows the source
+@law_where(  # The law holds only while the operator knows the source.
     lambda case: case.reorders and case.max_sources > 1 and "one of each known" not in case.name
 )
 def test_each_source_is_in_sequence(case: Case, seed: int) -> None:

@@ -1,6 +1,6 @@
 """Law: repeated work in one process leaves nothing in memory. Examples: planted leaks are found.
 
-`make compiled` checks the compiled core, where a fault of the compiler may keep unreferenced
+`make compiled` checks the compiled core, where a fault in the compiler can keep unreferenced
 objects (python/mypy#21716: the attributes of exceptions, until 2.4).
 """
 
@@ -25,7 +25,7 @@ EXACT = {**os.environ, "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
 
 
 def lines_of(*program: str) -> list[str]:
-    """Return the output of a program, which runs in a process of its own so that nothing else
+    """Return the output of a program, which runs in a separate process so that nothing else
     allocates.
     """
     run = subprocess.run(
@@ -57,8 +57,8 @@ def names(grown: list[str]) -> set[str]:
     ("plant", "named"),
     [
         (lambda: Saved(next(NUMBERS)), {f"{__name__}.Saved", BLOCKS}),
-        (lambda: next(NUMBERS), {BLOCKS}),  # the collector does not track numbers
-        (lambda: bytes(5_000), {BYTES}),  # too large for Python's allocator
+        (lambda: next(NUMBERS), {BLOCKS}),  # The collector does not track numbers.
+        (lambda: bytes(5_000), {BYTES}),  # This is too large for Python's allocator.
     ],
     ids=["exceptions", "numbers", "bytes"],
 )

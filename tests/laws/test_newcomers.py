@@ -1,6 +1,7 @@
 """Law: results with a late new source are corrected to those of a run in order.
 
-The source's first events come after the others have passed them. No known result is delayed for it.
+The source's first events come after the others have passed their time. No early result is delayed
+for it.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def stage(query: str, merge: str = "") -> Stage:
 
 
 def history(seed: int) -> list[Event]:
-    """Return events in order; sources b and c begin only after a while."""
+    """Return events in order; sources b and c start only after a while."""
     rng = Random(seed)
     seqs = {"a": 0, "b": 0, "c": 0}
     begins = {"a": 0, "b": rng.randrange(150), "c": rng.randrange(100, 300)}
@@ -90,7 +91,7 @@ def last_word(found: list[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_last_results_are_in_order(name: str) -> None:
+def test_last_results_match_ordered_run(name: str) -> None:
     changed = 0
     for seed in SEEDS:
         events = history(seed)
@@ -104,7 +105,7 @@ def test_last_results_are_in_order(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["tumbling", "join", "pattern at its end"])
-def test_allowance_delays_only_finals(name: str) -> None:
+def test_allowance_delays_only_finality(name: str) -> None:
     finals = [0, 0]
     for seed in SEEDS:
         events = history(seed)
@@ -139,7 +140,9 @@ def recorded(session: str, merge: str) -> tuple[dict[int, int], Counter[int], in
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("session", ["d1", "d2", "d4"])
 def test_phones_have_no_wrong_window(session: str) -> None:
-    """Recorded phones begin over some seconds, each with events that are late by as much."""
+    """Recorded phones start over some seconds, and each starts with events that are late by as
+    much.
+    """
     told, counted, expired = recorded(session, "new_source_allowance: 0s")
     assert told != counted
     assert expired
@@ -149,7 +152,7 @@ def test_phones_have_no_wrong_window(session: str) -> None:
 
 
 def ordered(n: int) -> list[Event]:
-    """Return one stream as the merge emits it: an A and a B every 2 ms, a watermark every 20 ms."""
+    """Return one stream as MERGE emits it: an A and a B every 2 ms, a watermark every 20 ms."""
     events = []
     for at_ms in range(n):
         at_ns = START + at_ms * MS
@@ -162,7 +165,7 @@ def ordered(n: int) -> list[Event]:
     return events
 
 
-def test_full_pattern_finds_matches() -> None:
+def test_pattern_at_its_bound_finds_all() -> None:
     query = Compiled(parse_query("PATTERN SEQ(A a, B b) WITHIN 3 ms"))
     running = Pattern(Engine([query], max_retained=400), {"": PatternQuery.model_construct()})
     found: list[Any] = []
@@ -176,7 +179,7 @@ def test_full_pattern_finds_matches() -> None:
     assert 0 < figures["given_up"] < 100
 
 
-def test_full_join_finds_partners() -> None:
+def test_join_at_its_bound_finds_partners() -> None:
     sides = Side("x", "default", "A"), Side("y", "default", "B")
     config = join_query("q", sides, "interval", high_ns=MS, outer="left", max_events=400)
     running = Join(config)

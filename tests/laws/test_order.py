@@ -1,4 +1,4 @@
-"""Laws of REORDER (reorder_drift_merge.md 1.6), MERGE (3.4) and ALIGNMENT alone."""
+"""Laws of REORDER (reorder_drift_merge.md 1.6), MERGE (3.4) and ALIGNMENT, each run alone."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def test_events_in_order_do_not_wait(seed: int) -> None:
 
 @every_seed
 def test_wait_is_bounded(seed: int) -> None:
-    """An event waits for a gap, and for the start of its epoch or of the one before."""
+    """An event waits for a gap, for its epoch's start, and for the previous epoch."""
     released, _ = run(reorder(max_jump=100), raw(seed))
     assert max(event.at_ns - event.arrival_ns for event in released) <= 3 * MAX_WAIT_NS
-    released, _ = run(reorder(start="zero"), tame(seed))
+    released, _ = run(reorder(start="zero"), simple_stream(seed))
     assert max(event.at_ns - event.arrival_ns for event in released) <= MAX_WAIT_NS
 
 
-def tame(seed: int) -> list[Event]:
+def simple_stream(seed: int) -> list[Event]:
     """Return one epoch from 0, with reordering, loss and duplicates."""
     rng = Random(seed)
     events = []
@@ -85,7 +85,7 @@ def tame(seed: int) -> list[Event]:
 
 @every_seed
 def test_each_number_has_one_outcome(seed: int) -> None:
-    events = tame(seed)
+    events = simple_stream(seed)
     released, reports = run(reorder(start="zero", late="side"), events)
     settled: dict[str, list[int]] = defaultdict(list)
     for event in released:
@@ -120,15 +120,17 @@ def test_short_disorder_is_sorted(seed: int) -> None:
 # -- MERGE -----------------------------------------------------------------------------------------
 
 
-def heard(seed: int) -> list[Event]:
+def merge_input(seed: int) -> list[Event]:
     """Return each source in sequence, without control events; the corrected timestamp is `ts`."""
     return [e for e in sequenced(seed) if e.kind == DATA and not e.late]
 
 
 @every_seed
-def test_endless_wait_sorts_all(seed: int) -> None:
-    """Until 64 delays are known, MERGE waits for a source as long as `max_wait`."""
-    events = heard(seed)[:63]
+def test_long_wait_sorts_all(seed: int) -> None:
+    """Until 64 delays are known, MERGE waits for a source as long as `max_wait`, which is an hour
+    here.
+    """
+    events = merge_input(seed)[:63]
     names = sorted({event.source for event in events})
     patient = merge(max_wait="1h", idle_after="2h", expected_sources=names)
     released, reports = run(patient, events)
@@ -138,9 +140,11 @@ def test_endless_wait_sorts_all(seed: int) -> None:
 
 
 @every_seed
-def test_no_wait_keeps_arrival_order(seed: int) -> None:
-    """Events older than the newest are marked as late; events of one instant are sorted first."""
-    released, _ = run(merge(max_wait="0ms"), heard(seed))
+def test_without_wait_older_are_late(seed: int) -> None:
+    """With `max_wait: 0ms`, exactly the events older than the newest one emitted are marked as
+    late.
+    """
+    released, _ = run(merge(max_wait="0ms"), merge_input(seed))
     assert all(event.at_ns >= event.arrival_ns for event in released)
     newest_ns = 0
     for event in released:
@@ -151,7 +155,7 @@ def test_no_wait_keeps_arrival_order(seed: int) -> None:
 @every_seed
 def test_idle_source_changes_nothing(seed: int) -> None:
     first = Event("default", "aa", 0, 0, (START - 100) * MS, (START - 100) * MS)
-    events = [first, *heard(seed)]
+    events = [first, *merge_input(seed)]
     alone, _ = run(merge(), events)
     beside, _ = run(merge(expected_sources=["zz"]), events)
     emitted = [(e.offset, e.late, e.at_ns) for e in alone if e.source != "aa"]
@@ -194,7 +198,7 @@ def test_alignment_orders_by_time(seed: int) -> None:
 
 
 @every_seed
-def test_lagging_lane_is_waived(seed: int) -> None:
+def test_full_alignment_waives_lagging_lane(seed: int) -> None:
     events = aligned(seed)
     alignment = Alignment(lanes_of("raw", 3), max_queued=3)
     released: list[Event] = []
@@ -223,7 +227,7 @@ def test_silent_lane_is_awaited() -> None:
     assert alignment.blocking_partitions() == ["raw/0"]
 
 
-def test_waived_lane_arrives_now() -> None:
+def test_event_of_waived_lane_arrives_now() -> None:
     alignment = Alignment(lanes_of("raw", 2), max_queued=1)
     events = [Event("default", "a", 0, seq, at, at) for seq, at in enumerate((5, 6))]
     for event in events:
@@ -236,4 +240,6 @@ def test_waived_lane_arrives_now() -> None:
     next_one = Event("default", "a", 0, 2, 8, 8)
     next_one.lane = 1
     assert alignment.on_batch([caught_up, next_one], 8).released == [caught_up]
-    assert alignment.blocking_partitions() == ["raw/0"]  # the caught-up lane is waited for again
+    assert alignment.blocking_partitions() == [
+        "raw/0"
+    ]  # Alignment waits for the caught-up lane again.

@@ -1,7 +1,7 @@
 """Law: queries that share a stage do not affect each other, whatever each of them reads.
 
-Each kind of query is there with ordered and with accepted events. A query gives the same results at
-the same instants, alone and beside any other, also with restarts of the stage. After the last
+Each kind of query runs on ordered and on accepted events. A query gives the same results at the
+same instants, alone and beside any other, including after restarts of the stage. After the last
 correction its results are the same with either input.
 """
 
@@ -92,7 +92,7 @@ def alone(name: str, seed: int, late: str) -> list[Any]:
 
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("pair", PAIRS, ids=" + ".join)
-def test_query_equals_itself_alone(pair: tuple[str, str]) -> None:
+def test_query_gives_same_results_alone(pair: tuple[str, str]) -> None:
     for seed in SEEDS:
         for late in ("pass", "drop"):
             found = told(stage_of(late, *pair), seed, late)
@@ -111,7 +111,7 @@ def test_restart_changes_nothing(pair: tuple[str, str]) -> None:
             assert said(hurt, name) == said(steady, name), (name, seed)
 
 
-def standing(found: list[Any]) -> list[str]:
+def current_content(found: list[Any]) -> list[str]:
     """Return the content of the current results, without the query's name and times."""
     left: dict[str, Any] = {}
     for each in found:
@@ -126,8 +126,8 @@ def standing(found: list[Any]) -> list[str]:
 
 @pytest.mark.parametrize("late", ["pass", "drop"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_both_inputs_end_alike(kind: str, late: str) -> None:
+def test_both_inputs_end_with_same_results(kind: str, late: str) -> None:
     for seed in SEEDS:
         early, ahead = (alone(f"{kind}, {answer}", seed, late) for answer in ("early", "speculate"))
-        assert standing(ahead) == standing(early), seed
+        assert current_content(ahead) == current_content(early), seed
         assert early

@@ -1,8 +1,8 @@
-"""Laws: the fast path for plain events equals the general path, and is used.
+"""Laws: the fast path for plain events matches the general path, and is used.
 
-With `takes_plain` off each event goes the general path, which is the definition. Results, figures,
-deadlines, buffered events, changes and snapshots are the same after each batch, byte for byte. The
-streams alternate between plain and other events.
+With `takes_plain` off, each event takes the general path, which is the definition. Results,
+figures, deadlines, buffered events, changes and snapshots are the same after each batch, byte for
+byte. The streams alternate between plain and other events.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ BATCHES = (1, 7, 100, 1000)
 
 @made_once
 def calm(seed: int) -> list[Event]:
-    """Return long stretches in order, so that each source is well known, between faults of all
-    kinds.
+    """Return a stream whose sources are in order for long, so that they are well known, with faults
+    in between.
 
     The faults are reordering and losses in bursts, duplicates, control events, silences, restarts,
-    errors of clocks, and payloads. Several events of a source arrive at one instant.
+    clock errors, and payloads. Several events from a source arrive at one instant.
     """
     rng, n, sources = Random(seed), 400, 3
     numbers = [rng.choice((0, 0, 5))] * sources
@@ -61,7 +61,7 @@ def calm(seed: int) -> list[Event]:
         if trouble and rng.random() < 0.005:
             epochs[at], numbers[at] = epochs[at] + 1, 0
         for _ in range(rng.choice((1, 1, 3, 8))):
-            ts += rng.choice((0, 1, 1, 1))  # Several events of a source may have the same time.
+            ts += rng.choice((0, 1, 1, 1))  # Several events from a source can have the same time.
             delay = rng.randint(0, 60) if rng.random() < trouble else rng.choice((0, 0, 1))
             arrival = (ts + 8 + delay) * MS
             name, number = f"s{at}", numbers[at]
@@ -81,7 +81,7 @@ def calm(seed: int) -> list[Event]:
 
 @made_once
 def sequenced(seed: int) -> list[Event]:
-    """Return the calm stream after REORDER and CLOCK, with time errors and lanes."""
+    """Return the calm stream after REORDER and CLOCK, with time errors and upstream partitions."""
     rng = Random(seed)
     chain = chained(("reorder", reorder_of()), ("clock", clock_of()))
     events = calm(seed)
@@ -102,8 +102,8 @@ def set_back(seed: int) -> list[Event]:
 
 @made_once
 def crowded(seed: int) -> list[Event]:
-    """Return more sources than the rate serves within a wait, so that only the clock limits the
-    output.
+    """Return so many sources that the rate cannot serve them within a wait: only the clock limits
+    the output.
 
     Some are overdue, some are idle, some become idle and return, some end.
     """
@@ -222,7 +222,7 @@ def course(
 
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("case", CASES, ids=repr)
-def test_fast_path_equals_general(case: Case) -> None:
+def test_fast_path_matches_general_path(case: Case) -> None:
     for seed in SEEDS:
         for size in BATCHES:
             plain = course(case, seed, size, case.make)
@@ -231,9 +231,9 @@ def test_fast_path_equals_general(case: Case) -> None:
                 assert one == other, (seed, size, number)
 
 
-def test_streams_alternate() -> None:
-    """Otherwise the law above would show little. Many events are the next of their source, many are
-    not, and several arrive at one instant.
+def test_streams_mix_plain_and_other_events() -> None:
+    """Without such streams the law would show little. Many events follow the last of their source,
+    many do not, and several arrive at one instant.
     """
     for seed in (0, 2, 4):
         newest: dict[str, int] = {}
@@ -264,8 +264,8 @@ def test_skipped_opening_has_no_effect(case: Case, monkeypatch: pytest.MonkeyPat
             assert said == [[*each[:3]] for each in course(case, seed, 7, case.make)], seed
 
 
-def test_clock_emits_most_of_crowded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise the law would show little about events that only the clock delays."""
+def test_clock_emits_many_crowded_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without such a stream the law would show little about events that only the clock delays."""
     if not hasattr(Queues.take_first, "__code__"):
         pytest.skip("methods of the compiled core cannot be replaced")
     taken, take_first = 0, Queues.take_first

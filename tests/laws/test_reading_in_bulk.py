@@ -1,7 +1,7 @@
-"""Laws: reading in bulk gives the contents and the state of reading one by one.
+"""Laws: reading in bulk gives the same contents and state as reading one by one.
 
-There are odd lines among good ones: absent fields or fields of another kind, numbers and times at
-their bounds. Others have texts that are too long, subclasses, control lines, or readings of clocks.
+There are odd lines among good ones: missing fields, fields of another kind, numbers and times at
+their bounds. Others have texts that are too long, subclasses, control lines, or clock readings.
 `LineReader.read` is the definition.
 """
 
@@ -72,7 +72,7 @@ READINGS: Final = {
 
 
 def lines(seed: int | str, reading: Reading = AS_WRITTEN) -> Iterator[dict[str, Any]]:
-    """Yield lines in the order of arrival, some of which are odd."""
+    """Yield lines in order of arrival, some of which are odd."""
     rng = Random(seed)
     oddness = rng.choice((0.0, 0.1, 0.5))
     has_arrivals, has_times = rng.random() < 0.6, rng.random() < 0.8
@@ -104,7 +104,7 @@ def lines(seed: int | str, reading: Reading = AS_WRITTEN) -> Iterator[dict[str, 
 
 
 def shape(content: Content) -> tuple[str, ...]:
-    """Return all of a content but its record."""
+    """Return all of a content except its record."""
     if isinstance(content, Event):
         return "Event", *map(repr, fields(content, "record").values())
     names = [each.name for each in dataclasses.fields(content) if each.name != "record"]
@@ -118,13 +118,13 @@ def state(reader: LineReader) -> tuple[object, ...]:
 
 
 def cut(rng: Random, whole: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """Return the pieces of the whole; some have one item."""
+    """Cut the whole into pieces, some of one item."""
     edges = sorted({0, len(whole), *(rng.randrange(len(whole)) for _ in range(9)), 1, 2})
     return (whole[begin:end] for begin, end in pairwise(edges))
 
 
-def test_lines_are_good_and_bad() -> None:
-    """Otherwise the laws below would show little."""
+def test_lines_have_each_fault() -> None:
+    """Without such lines the laws would show little."""
     kinds: Counter[str] = Counter()
     reasons: set[str] = set()
     for seed in range(20):
@@ -143,7 +143,7 @@ def test_lines_are_good_and_bad() -> None:
 
 @pytest.mark.parametrize("judges", [False, True])
 @pytest.mark.parametrize("name", READINGS)
-def test_read_many_equals_read(name: str, judges: bool) -> None:
+def test_read_many_matches_read(name: str, judges: bool) -> None:
     for seed in SEEDS:
         rng, reading = Random(seed), READINGS[name]
         rows = []
@@ -164,7 +164,7 @@ def test_read_many_equals_read(name: str, judges: bool) -> None:
 
 @pytest.mark.parametrize("is_ticked", [False, True])
 @pytest.mark.parametrize("name", READINGS)
-def test_lines_and_columns_equal_rows(name: str, is_ticked: bool) -> None:
+def test_lines_and_columns_match_rows(name: str, is_ticked: bool) -> None:
     for seed in SEEDS:
         rng, reading = Random(seed), READINGS[name]
         names = rng.sample(NAMES, rng.choice((len(NAMES), 6, 3)))
@@ -236,7 +236,7 @@ FILES: Final = {
 }
 
 
-def told(call: Callable[[], list[Any]]) -> list[str]:
+def records_or_error(call: Callable[[], list[Any]]) -> list[str]:
     """Return the records of a call, or its exception, which ends the run."""
     try:
         return list(map(repr, call()))
@@ -244,11 +244,11 @@ def told(call: Callable[[], list[Any]]) -> list[str]:
         return [f"raised {wrong!r}"]
 
 
-def looked_at(order: Ordering) -> tuple[object, ...]:
-    """Return all that can be asked of an Ordering."""
+def state_of(order: Ordering) -> tuple[object, ...]:
+    """Return all that an Ordering's methods report about its state."""
     safe = [order.safe_offset(partition) for partition in range(3)]
     try:
-        # Equal values may be written as different bytes, because marshal counts references.
+        # marshal counts references, so equal values can be written as different bytes.
         kept = repr(marshal.loads(order.snapshot().partition(b"\n")[2]))
     except ValueError as wrong:
         kept = str(wrong)
@@ -256,8 +256,8 @@ def looked_at(order: Ordering) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_law_dicts_equal_mappings(name: str) -> None:
-    """An input that is no dict is read one by one."""
+def test_law_dicts_match_mappings(name: str) -> None:
+    """Inputs that are no dicts are read one by one, which is the definition."""
     topology = parse(FILES[name])
     for seed in SEEDS:
         rng = Random(f"{seed} {name}")
@@ -269,21 +269,21 @@ def test_law_dicts_equal_mappings(name: str) -> None:
             where: Any = {"partition": rng.randrange(3)}
             if rng.random() < 0.4:
                 where["offset"] = rng.randrange(2 * LINES)
-            wanted = told(partial(alone.feed, *map(MappingProxyType, piece), **where))
-            found = told(partial(dicts.feed, *piece, **where))
+            wanted = records_or_error(partial(alone.feed, *map(MappingProxyType, piece), **where))
+            found = records_or_error(partial(dicts.feed, *piece, **where))
             assert found == wanted, seed
             given = [[line.get(each) for each in names] for line in piece]
             named = [MappingProxyType(dict(zip(names, row, strict=True))) for row in given]
-            found_too = told(partial(rows.feed_rows, names, given, **where))
-            assert found_too == told(partial(by_name.feed, *named, **where)), seed
+            found_too = records_or_error(partial(rows.feed_rows, names, given, **where))
+            assert found_too == records_or_error(partial(by_name.feed, *named, **where)), seed
             if any(each.startswith("raised") for each in [*found, *found_too]):
                 break
             if ticks and rng.random() < 0.5:
                 now_ns += rng.choice((MS, 900 * MS))
                 for order in (alone, dicts, by_name, rows):
                     order.tick(now_ns)
-            assert looked_at(dicts) == looked_at(alone), seed
-            assert looked_at(rows) == looked_at(by_name), seed
+            assert state_of(dicts) == state_of(alone), seed
+            assert state_of(rows) == state_of(by_name), seed
         else:
             for one, other in ((alone, dicts), (by_name, rows)):
                 assert list(map(repr, one.close())) == list(map(repr, other.close()))

@@ -1,6 +1,6 @@
-"""Law: a replay of a dump of several partitions equals the task of a worker.
+"""Law: replaying a dump of several partitions gives the output of a worker's task.
 
-The worlds are those of `make answers`. The task reads its partitions at paces of their own, in
+The worlds are those of `make answers`. The task reads each partition at a different pace, in
 batches of any size, through the alignment. The replay reads the dump from one file, with partitions
 interleaved as a consumer fetches them, or from one file for each partition.
 """
@@ -58,8 +58,8 @@ def cases() -> dict[str, tuple[str, World]]:
     return {name: case for name, case in found.items() if case[1].has_arrivals}
 
 
-def dumped(world: World, rng: Random, partitions: int) -> list[Line]:
-    """Return the lines of a world as in a dump; each source is in one partition."""
+def dump_lines(world: World, rng: Random, partitions: int) -> list[Line]:
+    """Return a world's lines as in a dump; each source is in one partition."""
     lines: list[Line] = []
     arrival_ns = 0
     for offset, line in enumerate(world.lines(rng)):
@@ -67,7 +67,7 @@ def dumped(world: World, rng: Random, partitions: int) -> list[Line]:
             lines.append({**line, "arrival": arrival_ns})
             continue
         if line["stream"] not in world.streams:
-            continue  # A line of an unknown stream is in no partition.
+            continue  # A line with an unknown stream is in no partition.
         partition = crc32(str(line.get("source")).encode()) % partitions
         lines.append({**line, "partition": partition, "offset": offset})
         arrival_ns = line["arrival"]
@@ -143,13 +143,13 @@ def progress(lane: int, at_ns: int) -> Event:
     return event
 
 
-def said(steps: Sequence[Step], form: str) -> tuple[list[JsonObject], list[str]]:
-    """Return the events before the end in their order, and all output without its order."""
+def compared_output(steps: Sequence[Step], form: str) -> tuple[list[JsonObject], list[str]]:
+    """Return the events before the end, in order, and all output, sorted."""
     end_ns = max(step.now_ns for step in steps)
     lines = [line for step in steps for line in make_step_lines(step)]
     for line in lines:
         if line.get("line") is not None:
-            # Line numbers differ between the forms of files.
+            # Line numbers differ between one file and several.
             line["line"] = offset_in_lane(line["line"]) if form == "a dump" else None
     events = [each for each in lines if each["kind"] == "event" and each["at"] < end_ns]
     return events, sorted(map(str, lines))
@@ -162,8 +162,8 @@ def replay_of(topology: Topology, paths: Sequence[Path]) -> list[Step]:
 
 
 def fetched(lines: Sequence[Line], rng: Random) -> list[Line]:
-    """Return the lines as a consumer fetches them: runs of one partition each, after the clock
-    lines.
+    """Return the lines as a consumer fetches them: first the clock lines, then runs of one
+    partition each.
     """
     left: dict[Any, list[Line]] = {}
     for line in lines:
@@ -196,13 +196,13 @@ def written(folder: Path, lines: Sequence[Line], form: str, rng: Random) -> list
     ("partitions", "form"),
     [(1, "a dump"), (3, "as fetched"), (8, "a dump"), (8, "a file for each partition")],
 )
-def test_replay_equals_task(partitions: int, form: str, part: int, tmp_path: Path) -> None:
+def test_replay_matches_task(partitions: int, form: str, part: int, tmp_path: Path) -> None:
     for name, (text, world) in [*cases().items()][part::PARTS]:
         rng = Random(f"{SEED} {name}")
         topology = parse(text)
-        lines = dumped(world, rng, partitions)
+        lines = dump_lines(world, rng, partitions)
         paths = written(tmp_path, lines, form, rng)
-        task_events, task_lines = said(Task(topology, lines, partitions).run(rng), form)
-        events, all_lines = said(replay_of(topology, paths), form)
+        task_events, task_lines = compared_output(Task(topology, lines, partitions).run(rng), form)
+        events, all_lines = compared_output(replay_of(topology, paths), form)
         assert events == task_events, f"{name}, seed {SEED}"
         assert all_lines == task_lines, f"{name}, seed {SEED}"

@@ -1,7 +1,7 @@
 """Law: a counter that wraps gives the same output as one that does not.
 
 This holds while the disorder is below half a cycle. The same streams go through REORDER with and
-without the range of the counter. The outputs are equal but for a multiple of the cycle
+without the counter's range. The outputs differ only by a multiple of the cycle
 (reorder_drift_merge.md 1.5, wrap).
 """
 
@@ -31,10 +31,10 @@ SEEDS = seeds_of_today(30)
 
 
 def stream(seed: int, counter: SeqRange) -> list[Event]:
-    """Return sources that begin near a wrap, with loss, duplicates, and delays beyond `max_wait`.
+    """Return sources that start near a wrap, with loss, duplicates, and delays beyond `max_wait`.
 
-    The first number opens an epoch at once without a wrap, but not after one; so those events are
-    lost.
+    The counter's first number opens an epoch at once, but after a wrap it does not. Events with
+    that number are therefore left out.
     """
     rng = Random(seed)
     events = []
@@ -65,8 +65,8 @@ def wrapped(events: list[Event], counter: SeqRange) -> list[Event]:
     ]
 
 
-def said(step: Step, counter: SeqRange) -> list[tuple[Plain, ...]]:
-    """Return the output of a step; a control event may name a number of no record."""
+def step_output(step: Step, counter: SeqRange) -> list[tuple[Plain, ...]]:
+    """Return a step's output without the numbers of control events, which can name no record."""
     released = [
         (e.source, sent(e.seq, counter) if e.kind == DATA else 0, e.kind, e.late, e.at_ns)
         for e in step.released
@@ -85,7 +85,7 @@ def _reported(report: Report, counter: SeqRange) -> tuple[Plain, ...]:
 
 @pytest.mark.parametrize("counter", COUNTERS, ids=str)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_small_counter_equals_large(seed: int, counter: SeqRange) -> None:
+def test_small_counter_matches_large(seed: int, counter: SeqRange) -> None:
     large = Reorder("default", ReorderConfig(max_wait_ns=50 * MS))
     bits = counter.bits
     config = ReorderConfig(max_wait_ns=50 * MS, seq_range=counter)
@@ -94,15 +94,15 @@ def test_small_counter_equals_large(seed: int, counter: SeqRange) -> None:
     small = Reorder("default", config)
     events = stream(seed, counter)
     for at, (one, other) in enumerate(zip(events, wrapped(events, counter), strict=True)):
-        of_large = said(large.on_batch([one], one.at_ns), counter)
-        assert said(small.on_batch([other], other.at_ns), counter) == of_large, f"event {at}"
+        of_large = step_output(large.on_batch([one], one.at_ns), counter)
+        assert step_output(small.on_batch([other], other.at_ns), counter) == of_large, f"event {at}"
     end_ns = events[-1].at_ns
-    assert said(small.on_end(end_ns), counter) == said(large.on_end(end_ns), counter)
+    assert step_output(small.on_end(end_ns), counter) == step_output(large.on_end(end_ns), counter)
 
 
 @pytest.mark.parametrize("counter", COUNTERS, ids=str)
 def test_streams_cross_a_wrap(counter: SeqRange) -> None:
-    """Some source has its first event above a wrap, and later ones below it."""
+    """One source has its first event above a wrap, and later ones below it."""
     turned = 0
     for seed in SEEDS:
         first: dict[str, int] = {}
@@ -113,8 +113,8 @@ def test_streams_cross_a_wrap(counter: SeqRange) -> None:
 
 
 @pytest.mark.parametrize("early", [2, 20])
-def test_duplicate_after_raise(early: int) -> None:
-    """An event from before the wrap raises the remembered numbers."""
+def test_duplicate_across_wrap_is_known(early: int) -> None:
+    """Between the two copies, an event from before the wrap raises the remembered numbers."""
     reorder = Reorder("default", ReorderConfig(max_wait_ns=50 * MS, seq_range=SeqRange(1, 300)))
     rows = [(early, early), (299, -2), (early, early)]
     reports: list[Report] = []

@@ -1,10 +1,11 @@
-"""Law: time passes alike for all streams, however an input is cut and whoever runs it.
+"""Law: time passes alike for all streams, however the input is cut and whoever runs it.
 
 The topologies are drawn, over several streams of which some become silent
 (`tests.laws.many_streams`). A replay's output is the same, line by line, for batches of 1, 7, 64
-and 256 lines and for all at once. Independent groups of streams, replayed apart in batches of their
-own, together give the output of one replay, byte for byte. A stage as a worker runs it, cut within
-instants and ticked in between, gives the same lines; their order within an instant may differ.
+and 256 lines and for all at once. Independent groups of streams, each replayed separately in
+different batches, together give the output of one replay, byte for byte. A stage as a worker runs
+it, cut within instants and ticked in between, gives the same lines; their order within an instant
+may differ.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def test_batches_do_not_change_output(monkeypatch: pytest.MonkeyPatch) -> None:
             with monkeypatch.context() as patch:
                 patch.setattr("topology.flow.batches.BATCH", 10)
                 assert lines([together(topology, seed)], topology) == whole
-            worked = lines(worked_off(topology, seed), topology)
+            worked = lines(worker_steps(topology, seed), topology)
             assert sorted(worked) == sorted(whole)
         except AssertionError as failure:
             failure.add_note(f"seed {seed}\n{text_of(seed)}")
@@ -73,7 +74,9 @@ def replayed(topology: Topology, seed: int) -> Iterator[Step]:
 def steps_of(
     replay: Replay, contents: Iterable[Content], end_ns: int | None = None
 ) -> Iterator[Step]:
-    """Return the steps of a replay; `end_ns` is the last arrival of the whole, if it is a part."""
+    """Return the steps of a replay; for a part of the input, `end_ns` is the last arrival of the
+    whole.
+    """
     steps = [replay.on_inputs(*batch) for batch in batches(contents)]
     if end_ns is not None:
         steps.append(replay.on_other_input(end_ns))
@@ -81,7 +84,7 @@ def steps_of(
 
 
 def together(topology: Topology, seed: int) -> Step:
-    """Return the output of all groups, each replayed apart, and of the contents of no group."""
+    """Return the output of all groups, each replayed separately, and of other contents."""
     contents = contents_of(topology, seed)
     end_ns = max(each.at_ns for each in contents if not isinstance(each, Sample | Declared))
     whole = Step(end_ns)
@@ -100,7 +103,7 @@ def concerns(content: Content, streams: list[str], topology: Topology) -> bool:
     return content.stream in streams or not (streams or content.stream in topology.streams)
 
 
-def worked_off(topology: Topology, seed: int) -> Iterator[Step]:
+def worker_steps(topology: Topology, seed: int) -> Iterator[Step]:
     """Yield the steps of a worker: batches end anywhere, and the clock ticks during silences."""
     rng = Random(seed)
     table = DriftTable()

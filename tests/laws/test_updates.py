@@ -1,4 +1,4 @@
-"""Law: an update changes the result, or makes it final, also at the end of the input."""
+"""Law: an update changes the result or makes it final, even at the end of the input."""
 
 from __future__ import annotations
 

@@ -1,15 +1,16 @@
 """`make mutants`: run each planted fault against the tests that reach it, in forks of this process.
 
 First the tests of the packages and the laws that need no service run once, to find which mutants
-each test reaches. Then each mutant meets those tests, the quickest first, until one fails or takes
-too long. A test that starts another process does not meet the fault there. The mutants that no test
-catches are compared with `uncaught.txt`: exit 1 if one is new, 0 otherwise. WRITE=1 removes caught
-ones from the list, if none is new. A new one that behaves as the original is added by hand.
+each test reaches. Then those tests run against each mutant, the quickest first, until one fails or
+takes too long. A test that starts another process does not run the fault there. The mutants that no
+test catches are compared with `uncaught.txt`: exit 1 if one is new, 0 otherwise. WRITE=1 removes
+caught ones from the list, if none is new. A new one that behaves like the original is added by
+hand.
 
-SEED draws others (then nothing is compared), PART=10 only a tenth of them, JOBS is the number of
-processes. TURN=0 takes the cases of one turn (`tests.seeds`) instead of all. TIER=first takes the
-tests of `make test` alone, and prints the share of faults that they catch, without those in
-`uncaught.txt`. SAMPLE=60 tries that many of these.
+Another SEED draws other mutants (then nothing is compared), PART=10 only a tenth of them, JOBS is
+the number of processes. TURN=0 takes the cases of one turn (`tests.seeds`) instead of all.
+TIER=first runs only the tests in `make test`, and prints the share of faults that they catch,
+without those in `uncaught.txt`. SAMPLE=60 tries that number of mutants.
 
 Each result is added to a file in `build/mutants`. Each caught fault, with the first test that
 catches it, is added to another. RESUME=1 continues a stopped run with the same SEED, PART, TIER and
@@ -51,7 +52,7 @@ TEST_S: Final = 300
 
 
 class Files(NamedTuple):
-    """A run's files: each result, each test that catches a fault, and the reach of each test."""
+    """A run's files: each result, each test that catches a fault, and each test's reach."""
 
     found: Path
     catches: Path
@@ -84,7 +85,7 @@ def run(
         if name.startswith("INORDER_"):
             del os.environ[name]
     os.environ |= {"INORDER_DAY": DAY, "INORDER_TURN": turn}
-    # Imported only now, because it reads the day and the turn on import.
+    # This module reads the day and the turn on import, so it is imported only now.
     from tests.tiers.selection import Selection
 
     quiet = ["-qs", "-p", "no:cacheprovider", "-p", "no:xdist", f"--timeout={TEST_S}"]
@@ -103,7 +104,7 @@ def known_results(found: Path) -> dict[str, bool]:
 
 
 def told(results: Mapping[str, bool], known: Sequence[str]) -> list[str]:
-    """Print the changes, and return the names that are newly not caught."""
+    """Print the changes, and return the names of mutants that are newly not caught."""
     uncaught = [name for name, caught in results.items() if not caught]
     new = sorted(set(uncaught) - set(known))
     print(f"{len(results)} mutants, {len(uncaught)} not caught, {len(new)} of them new")

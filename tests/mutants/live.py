@@ -1,7 +1,7 @@
 """Plant a fault in the running process: loaded functions get the code of the faulty module.
 
-So nothing is imported or collected again for a mutant. Values that a module computed on import are
-unchanged; the functions that are drawn are called by tests.
+Thus nothing is imported or collected again for a mutant. Values that a module computed on import
+are unchanged; the functions that are drawn are called by tests.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ HIT: Final = "__mutant_reached__"
 
 
 def plant(root: Path, mutant: Mutant) -> int:
-    """Return how many functions have the fault now."""
+    """Plant the fault, and return the number of functions that have it now."""
     path = root / mutant.module
     return _replace(path, compile(planted(path.read_bytes(), mutant), path, "exec"), [mutant])
 
 
 def watch(root: Path, mutants: Iterable[Mutant]) -> set[int]:
-    """Return a set that gets the numbers of the mutants whose statement runs."""
+    """Return a set that collects the numbers of the mutants whose statement runs."""
     reached: set[int] = set()
     setattr(builtins, HIT, reached.add)
     by_module: dict[str, list[tuple[int, Mutant]]] = {}

@@ -2,7 +2,7 @@
 
 There are five kinds of faults:
 
-* a comparison that includes its bound or does not,
+* a comparison that wrongly includes or excludes its bound,
 
 * a bound that is one off or on the wrong side,
 
@@ -13,8 +13,8 @@ There are five kinds of faults:
 * a change of state that is not noted for the next checkpoint.
 
 A mutant is named by its module, function, kind, text and place among equals. So a change elsewhere
-in the module does not rename it. The draw uses a hash of the name, so a changed tree keeps most of
-its draw.
+in the module does not rename it. The draw uses a hash of the name, so it stays mostly the same when
+the tree changes.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ class Mutant(NamedTuple):
 
 
 def starts_of(source: bytes) -> list[int]:
-    """Return the byte at which each line begins, and the end."""
+    """Return the byte at which each line starts, and the end."""
     return list(accumulate(map(len, source.splitlines(keepends=True)), initial=0))
 
 
 class Finder(ast.NodeVisitor):
     """A visitor that collects the mutants of a module.
 
-    Each is (kind, enclosing names, outermost function, begin, end, before, after).
+    Each mutant is (kind, enclosing names, outermost function, begin, end, before, after).
     """
 
     def __init__(self, source: bytes) -> None:
@@ -105,7 +105,7 @@ class Finder(ast.NodeVisitor):
         self._within.pop()
 
     def _enter(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        """Visit a body only: annotations and defaults are no place for a fault."""
+        """Visit only the body: annotations and defaults are no place for a fault."""
         outermost = self._outermost
         self._within.append(node.name)
         self._outermost = outermost or ".".join(self._within)
@@ -128,10 +128,10 @@ class Finder(ast.NodeVisitor):
             self._add("bound", self.begin(node), self.end(node), str(node.value + 1))
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
-        """Leave texts as they are."""
+        """Leave f-strings unchanged."""
 
     def visit_Raise(self, node: ast.Raise) -> None:
-        """Leave the words of an error as they are."""
+        """Leave error messages unchanged."""
 
     def visit_If(self, node: ast.If) -> None:
         self._add("branch", self.begin(node.test), self.end(node.test), "False")
@@ -158,7 +158,7 @@ class Finder(ast.NodeVisitor):
 
 
 def mutants_of(module: str, source: bytes) -> Iterator[Mutant]:
-    """Yield all mutants of a module, in the order of its text."""
+    """Yield all mutants of a module, in source order."""
     finder = Finder(source)
     finder.visit(ast.parse(source))
     seen: Counter[str] = Counter()
@@ -175,7 +175,7 @@ def planted(source: bytes, mutant: Mutant) -> bytes:
 
 
 def drawn(root: Path, rooms: Sequence[str], seed: int, part: int = 1) -> list[Mutant]:
-    """Draw the mutants of the rooms: `KINDS` of each kind, or one in `part` of them, mixed."""
+    """Draw the packages' mutants: `KINDS` of each kind, or one in `part` of them, mixed."""
     found = [
         mutant
         for room in rooms
@@ -192,5 +192,5 @@ def drawn(root: Path, rooms: Sequence[str], seed: int, part: int = 1) -> list[Mu
 
 
 def mix(mutants: Sequence[Mutant], seed: int) -> list[Mutant]:
-    """Return the mutants in the order of a hash of the seed and the name."""
+    """Return the mutants ordered by a hash of the seed and the name."""
     return sorted(mutants, key=lambda each: hashlib.sha256(f"{seed} {each.name}".encode()).digest())

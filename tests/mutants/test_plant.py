@@ -60,7 +60,7 @@ def test_draw_has_each_kind() -> None:
         compile(planted((ROOT / mutant.module).read_bytes(), mutant), mutant.module, "exec")
 
 
-def test_loaded_functions_get_fault(tmp_path: Path) -> None:
+def test_loaded_function_gets_the_fault(tmp_path: Path) -> None:
     path = tmp_path / "box.py"
     path.write_bytes(MODULE)
     space: dict[str, Any] = {"put": lambda key, row: 10 * key + row}
@@ -78,6 +78,6 @@ def test_loaded_functions_get_fault(tmp_path: Path) -> None:
     assert box.put(2, 1) == 21
 
 
-def test_new_uncaught_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+def test_newly_uncaught_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert told({"a": False, "b": False, "c": True}, ["a", "c"]) == ["b"]
     assert "3 mutants, 2 not caught, 1 of them new" in capsys.readouterr().out

@@ -1,6 +1,6 @@
 """Run the tests that reach a mutant's statement, the quickest first.
 
-They run in a fork of the process that has collected all tests.
+The tests run in a fork of the process that has collected them all.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Reach(NamedTuple):
 
 
 class Trial:
-    """A plugin of pytest that collects as usual, and then tries mutants instead of tests."""
+    """A pytest plugin that collects as usual, and then tries mutants instead of tests."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Trial:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         if session.testsfailed:
             raise session.Interrupted(f"{session.testsfailed} errors during collection")
-        gc.unfreeze()  # so that live.py finds the functions
+        gc.unfreeze()  # Let live.py find the functions.
         if not self._reach.exists():
             self._record(session.items)
         known = [Reach(*json.loads(line)) for line in self._reach.read_text().splitlines()]
@@ -115,7 +115,7 @@ class Trial:
         tests: Mapping[str, Tests],
         is_last: bool,
     ) -> list[Mutant]:
-        """Return the mutants that may still be caught, and report the others."""
+        """Return the mutants that can still be caught, and report the others."""
 
         def run(mutant: Mutant) -> int:
             before_s = list(accumulate(took_s for _, took_s in tests[mutant.name]))
@@ -148,8 +148,8 @@ class Trial:
     def _run(self, items: Sequence[pytest.Item]) -> Iterator[tuple[pytest.Item, bool, float]]:
         """Run tests, and yield each with its success and its seconds.
 
-        Fixtures of the session stay until the process ends: closing librdkafka's broker in a fork,
-        for one, never returns.
+        Session fixtures stay until the process ends: closing librdkafka's broker in a fork, for
+        example, never returns.
         """
         for item, following in zip_longest(items, items[1:]):
             item.config.pluginmanager.unregister(name="terminalreporter")
@@ -159,7 +159,7 @@ class Trial:
             yield item, not self._failed, time.monotonic() - began_s
 
     def _forked(self, calls: Sequence[Callable[[], int]]) -> Iterator[tuple[int, int, float]]:
-        """Yield (place, exit code, seconds) of each call, made in a process of its own."""
+        """Yield (place, exit code, seconds) for each call, which runs in a separate process."""
         running: dict[int, tuple[int, float]] = {}
         left = list(enumerate(calls))[::-1]
         while left or running:
@@ -170,7 +170,7 @@ class Trial:
                     _child(call)
                 running[pid] = place, time.monotonic()
             pid, status = os.wait()
-            with suppress(ProcessLookupError):  # processes that its fixtures have started
+            with suppress(ProcessLookupError):  # Fixtures can have started processes.
                 os.killpg(pid, signal.SIGKILL)
             place, began_s = running.pop(pid)
             yield place, os.waitstatus_to_exitcode(status), time.monotonic() - began_s

@@ -1,8 +1,8 @@
 """Oracle of REORDER by time: slow, over plain lists, one source, a given wait.
 
 Time goes through each tick. At the end of a tick, when all its arrivals are in, the source's clock
-is its newest time plus the time since that arrived. All events at or below that clock less the wait
-may be emitted, from then on. An event that has waited for `max_wait` is emitted with all events
+is its newest time plus the time since that arrived. From then on, all events at or below that clock
+less the wait can be emitted. An event that has waited for `max_wait` is emitted with all events
 before it. Emitted events are in the order (time, place in the log). An event with (time, place)
 below the last one emitted in order is late.
 """

@@ -1,8 +1,8 @@
 """Oracle of CLOCK: the slow, obvious computation of the offsets that rounds leave possible.
 
 A line is (theta, rho), its value and rate at t0. `exact` crosses every two limits, keeps the points
-that violate none, and takes the smallest and largest value at t, in fractions. The extremes of a
-linear function over a polygon are at its corners. `on_grid` tries each line of a grid. See
+that violate none, and takes the smallest and largest value at t, in fractions. Extremes of a linear
+function over a polygon are at its corners. `on_grid` tries each line of a grid. See
 reorder_drift_merge.md 2.3.
 """
 
@@ -32,7 +32,7 @@ class Rounds(NamedTuple):
         return max(t for t, _ in (*self.uppers, *self.lowers))
 
     def strayed(self, t_ns: int) -> Fraction:
-        """Return the largest distance of the clock at `t_ns` from its line of t0."""
+        """Return the largest deviation of the clock at `t_ns` from its line at t0."""
         x = t_ns - self.t0_ns
         wander = Fraction(self.wander_ppb_per_min, PPB * NS_PER_MIN)
         return min(wander * x * x / 2, 2 * Fraction(self.skew_ppb, PPB) * abs(x))
@@ -67,7 +67,7 @@ def corners(rounds: Rounds, slack_ns: int = 0) -> Iterator[tuple[Fraction, Fract
 
 
 def exact(rounds: Rounds, t_ns: int, slack_ns: int = 0) -> tuple[Fraction, Fraction] | None:
-    """Return the smallest and the largest offset at t; None if the rounds contradict."""
+    """Return the smallest and the largest offset at t; None if the rounds contradict each other."""
     x = t_ns - rounds.t0_ns
     values = [theta + rho * x for theta, rho in corners(rounds, slack_ns)]
     if not values:

@@ -19,14 +19,14 @@ emitted if one of these holds for each other source s:
 A deadline d is due at the end of instant d. Readings of the specification where it is open:
 
 1. D_s is read at the end of the instant, with the samples of that instant. A sample is max(0,
-arrival - ref) of each event, late ones too. Events marked late before the merge (REORDER's rule for
-gaps has judged them) and control records give no sample. A sample enters the counts of the source
-and of the stream; each is halved for itself after 4 096 samples. The number of samples is n
+arrival - ref) of each event, including late ones. Events marked late before the merge (REORDER's
+rule for gaps has judged them) and control records give no sample. A sample enters the counts of the
+source and of the stream; each is halved for itself after 4 096 samples. The number of samples is n
 (oracle.histogram). A source, or the stream, is known after 64 samples.
 
 2. A source is idle when idle_after has passed since its last arrival, inclusive, or since its
 end-of-stream marker. The arrival is the record's own, not the instant at which it came here. Any
-later record makes the source active again, a heartbeat too. A blocked source is not idle.
+later record makes the source active again, even a heartbeat. A blocked source is not idle.
 
 3. A source is catching up if its last emitted event was marked here, and had taken longer than D_s
 at that time. Under `wait: thesis` the time of the mark counts. The others wait for it again after
@@ -39,7 +39,7 @@ the same rule as an idle one.
 of the stream, then idle. Another source with nothing but a blocked record is so until idle_after
 has passed since its first record.
 
-6. A record that is marked late already may join the queue of its source, unmarked. This requires
+6. A record that is already marked late can join the queue of its source, unmarked. This requires
 that its number had been skipped, its time lies between those of its neighbours by number, and its
 place has not been passed. Otherwise it is emitted at the end of its instant, before the others.
 Either way it counts only as a sign of life: it keeps its source from becoming idle, but does not
@@ -48,7 +48,7 @@ end its idleness.
 7. A record that is not marked shows that its source is no longer blocked.
 
 8. Heartbeats and end-of-stream markers raise the source's heartbeat to their ref when they arrive,
-also with events of the source still queued. They are not emitted.
+even if events of the source are still queued. They are not emitted.
 
 9. `wait: thesis`: s is passed when its time-out has run since it was empty while another source had
 a head. It runs from the end of that instant, or from the point in it; the time-out is read then and
@@ -129,7 +129,7 @@ class Leaving:
     """An emitted item: `index` is emitted at `at_ns`.
 
     `late`: marked by the merge, by `by_ns` (the ref of the last unmarked one, or W if that is
-    above, less its own). `stays_late`: marked before, and without a place in the queue.
+    higher, less the item's ref). `stays_late`: marked before, and without a place in the queue.
     """
 
     at_ns: int
@@ -154,8 +154,9 @@ class Answer:
 
 @dataclass(slots=True)
 class Settings:
-    """Settings of the merge. `timeout`: `wait: thesis` instead of `wait: delay`. `heartbeat_ns`:
-    publish W.
+    """Settings of the merge.
+
+    `timeout`: `wait: thesis` instead of `wait: delay`. `heartbeat_ns`: publish W at its multiples.
     """
 
     max_wait_ns: int
@@ -242,7 +243,7 @@ class _Merge:
         for name in settings.expected:
             self.sources[name] = _Source(name)
 
-    # Arrivals.
+    # Take the arrivals of the instant.
 
     def take(self, index: int) -> None:
         item = self.items[index]
@@ -329,7 +330,7 @@ class _Merge:
             <= min(above, key=lambda one: one.seq).ref_ns
         )
 
-    # The end of an instant.
+    # Apply the rule at the end of an instant.
 
     def finish(self, now_ns: int) -> None:
         before = len(self.answer.leaving)
@@ -356,7 +357,7 @@ class _Merge:
         self.answer.leaving[begin:] = late + others
 
     def smallest_head(self) -> Item | None:
-        """Return the next item: one that is set back and late comes before others of its time."""
+        """Return the next item; one that is set back and late comes before others at its time."""
         queued = [self.items[index] for each in self.sources.values() for index in each.queue]
         late = [item for item in queued if id(item) in self.set_back and self.is_late(item)]
         return min(late or queued, key=lambda item: item.key, default=None)
@@ -371,7 +372,7 @@ class _Merge:
         return below_last or (self.watermark_ns is not None and head.ref_ns < self.watermark_ns)
 
     def is_passed(self, item: Item) -> bool:
-        """Return whether a skipped number is too late: its own source may be beyond it at the same
+        """Return whether a skipped number is too late: its own source can be beyond it at the same
         time.
         """
         below_last = self.last_unmarked is not None and item.key < self.last_unmarked
@@ -399,7 +400,7 @@ class _Merge:
         if beat_ns is not None and head.key[:2] <= (beat_ns - back_ns, source.name.encode()):
             return True
         if self.settings.timeout is not None:
-            return False  # is_idle checks the time-out
+            return False  # `is_idle` checks the time-out.
         return not source.blocked and head.ref_ns + self.delay_ns(source, known=dozes) <= now_ns
 
     def leave(self, head: Item, now_ns: int) -> None:
@@ -422,7 +423,7 @@ class _Merge:
         while (head := self.smallest_head()) is not None:
             self.leave(head, end_ns)
 
-    # The wait for a source.
+    # Compute the wait for a source.
 
     def delay_ns(self, source: _Source, *, known: bool = False) -> int:
         """Return D_s; with `known` its own samples are enough."""
@@ -444,7 +445,7 @@ class _Merge:
         return source.said_bye or self.idle_from(source) <= now_ns
 
     def dozes(self, source: _Source, now_ns: int) -> bool:
-        """Return whether a source that is idle is expected back."""
+        """Return whether an idle source is expected back."""
         if self.settings.timeout is not None or source.said_bye or source.delays.values < 8:
             return False
         return self.expected_until(source) > now_ns
@@ -478,7 +479,7 @@ class _Merge:
                 source.passed_at_ns = now_ns + self.settings.timeout(source.name, now_ns)
 
     def next_deadline(self, now_ns: int) -> int | None:
-        """Return the next instant after `now_ns` at which an item may become due or W may rise."""
+        """Return the next instant after `now_ns` at which an item can become due or W can rise."""
         candidates = [
             self.items[source.queue[0]].ref_ns + self.delay_ns(other, known=known)
             for source in self.sources.values()
@@ -498,7 +499,7 @@ class _Merge:
             )
         return min((due_ns for due_ns in candidates if due_ns > now_ns), default=None)
 
-    # W.
+    # Compute and publish W.
 
     def publish_watermark(self, now_ns: int) -> None:
         bounds = [
@@ -516,7 +517,7 @@ class _Merge:
             self.answer.watermarks.append((now_ns, self.watermark_ns))
 
     def bound_ns(self, source: _Source, now_ns: int) -> int | None:
-        """Return the bound below which `source` sends no ref; None if it does not count."""
+        """Return the bound below which `source` sends no ref; None if the source does not count."""
         if source.queue:
             return self.items[source.queue[0]].ref_ns
         if source.catching_up or self.is_idle(source, now_ns):

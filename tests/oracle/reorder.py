@@ -37,8 +37,8 @@ number is Late(gap) once, and its repeats are duplicates. Otherwise it is Late(o
 at or below the highest are as before (in time, Late(gap), Duplicate), also after the switch.
 Numbers below its start remain Late(before_start), not Duplicate.
 
-4. The new epoch's start hold runs from its own first arrival, also if that one was on trial. It
-runs beside the wait for the old gaps, and ends no earlier than that wait.
+4. The new epoch's start hold runs from its own first arrival, even if that one was on trial. The
+hold runs beside the wait for the old gaps, and ends no earlier than that wait.
 
 5. An old epoch that is still in its start hold keeps it.
 
@@ -46,19 +46,20 @@ runs beside the wait for the old gaps, and ends no earlier than that wait.
 timestamps up to a boundary belong to the one before an inferred restart.
 
 7. A restart is inferred in two cases. First: the number is no higher than the highest of the newest
-epoch, and neither missing nor lost. Its ts is newer than all of that epoch that came in time; later
-ones may belong to the new epoch. The boundary is the newest of them. Second: the number is below
-next, and ts > ts of the highest emitted number + max_wait. The boundary is that sum, or the newest
-buffered timestamp below the event's own if later. For max_wait, the old epoch also gets events
-older than the one that showed the restart, and above the highest of both. The number that continues
-the new epoch is an exception. In the start hold a number below all shows a restart only if those
-above are SEVERAL apart. If timestamps fell twice from a number to the next, a timestamp counts only
-by more than twice the second deepest fall. Missing numbers then belong to the old run too.
+epoch, and neither missing nor lost. Its ts is newer than all timestamps of that epoch that came in
+time; later ones can belong to the new epoch. The boundary is the newest of them. Second: the number
+is below next, and ts > ts of the highest emitted number + max_wait. The boundary is that sum, or
+the newest buffered timestamp below the event's own if later. For max_wait, the old epoch also gets
+events older than the one that showed the restart, and above the highest of both. The number that
+continues the new epoch is an exception. In the start hold a number below all shows a restart only
+if those above are SEVERAL apart. If timestamps fell twice from a number to the next, a timestamp
+counts only by more than twice the second deepest fall. Missing numbers then belong to the old run
+too.
 
 8. Duplicate.conflict: only while the first copy is still buffered.
 
-9. The end: deadlines before the end fire as timeouts. All other gaps have reason `end`, also one
-that was due but waited for its turn after such a gap.
+9. The end: deadlines before the end fire as timeouts. All other gaps have reason `end`, including
+one that was due but waited for its turn after such a gap.
 
 10. A Gap is a maximal run of numbers of one gap that expire together. Its `ts_before` is None if
 nothing was emitted before it.
@@ -92,7 +93,7 @@ DUPLICATE: Final = "duplicate"
 HELD: Final = "held"
 
 MOST_MISSING: Final = 1_000_000
-"""The most numbers of one gap, because each of them is walked."""
+"""The most numbers in one gap, because each of them is walked."""
 
 Moment = tuple[int, int]
 _AFTER_ALL: Final = 1 << 62
@@ -169,9 +170,10 @@ class _Epoch:
 
 @dataclass(slots=True)
 class _Walk:
-    """A walk over the numbers of an epoch, from its start up to `limit`.
+    """A walk over an epoch's numbers, from its start up to `limit`.
 
-    It has their moments of emission or expiry. `closed`: the moment at which all were settled.
+    The walk has the moments at which numbers are emitted or expire. `closed`: the moment at which
+    all were settled.
     """
 
     opening: Moment
@@ -224,7 +226,7 @@ def reorder(
 
 @dataclass(slots=True)
 class _Admitted:
-    """A list of the arrivals in the order and at the instants at which trials admit them.
+    """A list of the arrivals, in the order and at the instants at which trials admit them.
 
     Each has its place among all arrivals. `conflicts` has the fates of conflicts, which are not
     admitted.
@@ -289,9 +291,9 @@ class _Source:
         self.guessed: set[int] = set()  # Arrivals of earlier epochs, by timestamp.
         self.strangers: list[
             tuple[int, int]
-        ] = []  # arrivals of an old epoch that was never seen before
+        ] = []  # Arrivals of an old epoch that was never seen before.
 
-    # The begin of an epoch: a suspect arrival passes a trial before anything else.
+    # At the start of an epoch, a suspect arrival passes a trial before anything else.
 
     def receive(self, place: int, at_ns: int) -> None:
         arrival = replace(self.sent[place], at_ns=at_ns)
@@ -301,7 +303,7 @@ class _Source:
         if self.trial and arrival.epoch is None:
             if arrival.ts_ns < self.trial[0].ts_ns and self.lacks(arrival):
                 self.admit(arrival, place)
-                # An event that waits may be the next number of the old run only now.
+                # Only now can a waiting event be the next number of the old run.
                 waiting = [replace(each, at_ns=at_ns) for each in self.trial[1:]]
                 told = [self.shown_by(each) for each in waiting if each.epoch is None]
                 told = [begins for begins in told if begins is not None]
@@ -391,14 +393,14 @@ class _Source:
         return one.ts_ns == arrival.ts_ns or bool(is_like and is_rare)
 
     def may_be_copy(self, suspect: Arrival) -> bool:
-        """Return whether it differs from a duplicate with a new timestamp only by that."""
+        """Return whether the arrival can be a duplicate that differs only in its timestamp."""
         newest = self.epochs[-1]
         if suspect.seq not in self.remembered(newest):
             return False
         opening, start = self.opening(newest)
         is_begun = (suspect.at_ns, len(self.arrivals)) > opening
         if len({self.arrivals[i].ts_ns for i in newest.first.values()}) == 1:
-            return False  # a clock that stands still
+            return False  # The clock stands still.
         return (is_begun and suspect.seq >= start + EARLY) or self.is_like(suspect)
 
     def is_first_of_gateway(self, suspect: Arrival) -> bool:
@@ -420,7 +422,9 @@ class _Source:
         return max(self.arrivals[i].ts_ns for seq, i in newest.first.items() if seq not in lost)
 
     def lacks(self, arrival: Arrival) -> bool:
-        """Return whether the number is above all, missing and not given up, or maybe the first."""
+        """Return whether the number is above all others, missing and not given up, or possibly the
+        first.
+        """
         newest, seq = self.epochs[-1], arrival.seq
         if seq in newest.first or newest.high is None or seq < self.start:
             return False
@@ -448,13 +452,13 @@ class _Source:
         return True if arrival.seq == suspect.seq and is_other else None
 
     def is_like(self, arrival: Arrival) -> bool:
-        """Return whether it has content, equal to that of the earlier arrival with its number."""
+        """Return whether the arrival has content, equal to that of the first with its number."""
         newest = self.epochs[-1]
         if not arrival.content or arrival.seq not in self.remembered(newest):
             return False
         return bool(self.arrivals[newest.first[arrival.seq]].content == arrival.content)
 
-    # The arrivals, one after the other.
+    # Take the arrivals one after the other.
 
     def take(self, index: int) -> None:
         number = self.settle_epoch(index)
@@ -536,13 +540,13 @@ class _Source:
         in_time = [i for seq, i in newest.first.items() if lost is None or seq not in lost.lost]
         all_ns = [self.arrivals[i].ts_ns for i in in_time]
         if newest.low is not None and now <= self.opening(newest)[0]:
-            # In the start hold a number below all may be missing too.
+            # In the start hold a number below all others can be missing too.
             assert newest.high is not None
             is_above &= arrival.seq >= newest.low or newest.high - newest.low >= SEVERAL
         if not missing and is_above and all_ns and arrival.ts_ns > max(all_ns):
             return max(all_ns)
         if missing and newest.deadline[arrival.seq] >= arrival.at_ns:
-            return None  # not yet lost, so next is no higher: the walk is not needed
+            return None  # The number is not yet lost, so next is no higher.
         walk = self.walk_all(before)[-1]
         if walk is None or not walk.left:
             return None
@@ -600,7 +604,7 @@ class _Source:
             epoch.deadline[seq] = deadline_ns
         self.happenings.append(Opened(arrival.source))
 
-    # Consequences of the arrivals.
+    # Compute the consequences of the arrivals.
 
     def moment(self, index: int) -> Moment:
         return self.arrivals[index].at_ns, index
@@ -663,7 +667,7 @@ class _Source:
                 unheld = moment == self.moment(index)
                 yield Left(epoch.number, seq, self.arrivals[index].at_ns, moment[0], unheld)
 
-    # The answer.
+    # Build the answer.
 
     def conclude(self, answer: Answer, limit: Moment, end: Moment | None) -> list[int]:
         for index, number in self.strangers:
@@ -719,14 +723,16 @@ class _Source:
         return Fate(DUPLICATE, arrival.at_ns, epoch.number, conflict=conflict)
 
     def is_older_than_all(self, epoch: _Epoch, index: int) -> bool:
-        """Return whether its timestamp is below all of an epoch without a header."""
+        """Return whether the arrival's timestamp is below all in an epoch without a header."""
         if self.sent[0].epoch is not None:
             return False
         before = [i for i in epoch.first.values() if i < index]
         return all(self.arrivals[index].ts_ns < self.arrivals[i].ts_ns for i in before)
 
     def is_tail(self, epoch: _Epoch, index: int) -> bool:
-        """Return whether it is above all numbers, and soon after the begin of the next epoch."""
+        """Return whether the arrival's number is above all others, and it comes soon after the next
+        epoch's start.
+        """
         assert epoch.frozen is not None
         until_ns = self.arrivals[epoch.frozen].at_ns + self.max_wait_ns
         return self.was_before_newest(epoch, index) and self.arrivals[index].at_ns <= until_ns

@@ -1,4 +1,4 @@
-"""Oracle: REORDER by time equals its slow definition, alone and in the whole stage."""
+"""Oracle: REORDER by time matches its slow definition, alone and in the whole stage."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ SEEDS = seeds_of_today(10)
 @pytest.mark.parametrize(
     ("arrivals", "expected"),
     [
-        # In order: each waits from its own arrival. The last one arrives when its clock, which
-        # went on from 2 at 2, shows 9, so the wait for 5 is over.
+        # In order: each event waits from its own arrival. The last one arrives when its clock,
+        # which ran on from 2 at 2, shows 9, so the wait for 5 is over.
         ([(1, 1), (2, 2), (9, 5)], "4:0 5:1 9:2"),
         ([(1, 1), (2, 2), (9, 8)], "4:0 5:1 12:2"),
         ([(1, 1), (2, 9)], "2:0 5:1"),
         # Out of order by less than the wait, then by more.
         ([(1, 4), (3, 2)], "3:1 4:0"),
         ([(1, 4), (6, 2)], "4:0 6:1*"),
-        # Equal times: by place.
+        # Events of equal time are ordered by place.
         ([(1, 4), (2, 4)], "4:0 4:1"),
         # Time hardly advances: no event waits longer than 5.
         ([(1, 4), (3, 4), (5, 4), (9, 5)], "4:0 4:1 5:2 9:3"),
     ],
 )
-def test_examples_by_hand(arrivals: list[tuple[int, int]], expected: str) -> None:
+def test_oracle_matches_hand_examples(arrivals: list[tuple[int, int]], expected: str) -> None:
     given = [Arrival(at, time, place) for place, (at, time) in enumerate(arrivals)]
     left = by_time(given, wait=3, max_wait=5)
     assert " ".join(f"{one.at}:{one.place}{'*' if one.late else ''}" for one in left) == expected
 
 
 def stream(seed: int, n: int = 150, sources: int = 3) -> list[Event]:
-    """Return sources without numbers and with clocks that disagree; only some keep order."""
+    """Return sources without numbers, whose clocks disagree; only some send in order."""
     rng = Random(seed)
     sent = []
     for i in range(sources):
@@ -79,7 +79,7 @@ def by_source(events: list[Event]) -> dict[str, list[Arrival]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("wait", "max_wait"), [(0, 50), (7, 50), (30, 30), (30, 200)])
-def test_each_source_equals_oracle(wait: int, max_wait: int) -> None:
+def test_each_source_matches_oracle(wait: int, max_wait: int) -> None:
     config = ReorderConfig(rule="time", max_wait_ns=max_wait * MS)
     policy = partial(KSlack, wait * MS, idle_ns=0)
     for seed in SEEDS:
@@ -115,7 +115,7 @@ def topology(late: str = "pass", more: str = "", clock: str = "unsynced: trust")
 @pytest.mark.slow
 @pytest.mark.parametrize("late", ["pass", "side"])
 @pytest.mark.parametrize("more", ["", ", miss_target: 10%", PUBLISHED, ", miss_target: 0.0001%"])
-def test_stage_keeps_the_order(late: str, more: str) -> None:
+def test_stage_output_is_in_order(late: str, more: str) -> None:
     for seed in SEEDS:
         events = stream(seed)
         stage = Stage(topology(late, more), ("reorder", "merge"))
@@ -147,9 +147,9 @@ def test_stage_keeps_the_order(late: str, more: str) -> None:
         assert max(waited) <= 100 + 500  # reorder.max_wait and merge.max_wait
 
 
-def test_merge_waits_for_reorder() -> None:
-    """No event is late to REORDER, because its wait is long enough, and none to the merge. The
-    merge itself would wait for no delay at all.
+def test_merge_waits_for_buffered_source() -> None:
+    """No event is late to REORDER, whose wait is long enough. The merge itself has no wait, but no
+    event is late to it either.
     """
     text = (
         "streams: {default: {reorder: {rule: time, max_wait: 60ms, miss_target: 0.0001%},"

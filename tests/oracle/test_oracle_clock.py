@@ -1,4 +1,4 @@
-"""Oracle: the polygon equals the crossing of every two limits, and that equals a grid of lines."""
+"""Oracle: the polygon agrees with the crossings of all limits, and these with a grid of lines."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def drawn(random: Random, offset_ns: int = 0, at_ns: int = 0, n: int = 5) -> Rou
     return Rounds(uppers, lowers, SKEW_PPB, random.choice((0, 100)))
 
 
-def test_two_rounds_by_hand() -> None:
-    """D is in [-1, 1] us at 0 and at 100 s: at 200 s the lines through the corners give +-3 us."""
+def test_two_rounds_match_hand_result() -> None:
+    """D is in [-1, 1] us at 0 and at 100 s, so lines through the corners give ±3 us at 200 s."""
     ends = ((0, 1_000), (100 * S, 1_000))
     rounds = Rounds(ends, [(t, -u) for t, u in ends], SKEW_PPB, 0)
     assert exact(rounds, 200 * S) == (Fraction(-3_000), Fraction(3_000))
@@ -58,7 +58,7 @@ def test_two_rounds_by_hand() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_grid_is_within_exact_bounds(seed: int) -> None:
-    """In units of a microsecond a second there are few enough lines to try all."""
+    """With rates in units of 2 us a second there are few enough lines to try all."""
     random = Random(seed)
     rate_ppb = random.randrange(-40, 41) * 1_000
     uppers = [(t * S, t * rate_ppb + random.randrange(1, 40_000)) for t in (0, 3, 7)]
@@ -76,7 +76,7 @@ def test_grid_is_within_exact_bounds(seed: int) -> None:
 @pytest.mark.parametrize("offset_ns", [0, -3_600 * S, 55 * 365 * 86_400 * S])
 @pytest.mark.parametrize("at_ns", [0, 1_750_000_000 * S, YEAR_2200])
 @pytest.mark.parametrize("seed", range(4))
-def test_polygon_is_exact_to_ns(seed: int, at_ns: int, offset_ns: int) -> None:
+def test_polygon_is_exact_to_3_ns(seed: int, at_ns: int, offset_ns: int) -> None:
     rounds = drawn(Random(seed), offset_ns, at_ns)
     found = polygon(rounds)
     assert found is not None
@@ -100,7 +100,7 @@ readings = st.lists(
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(uppers=readings, lowers=readings)
-def test_polygon_with_any_bounds(uppers: list[Reading], lowers: list[Reading]) -> None:
+def test_polygon_contains_exact_interval(uppers: list[Reading], lowers: list[Reading]) -> None:
     """Times are in seconds, offsets in units of 100 us; many rounds contradict each other."""
     rounds = Rounds(
         [(t * S, u * 100 * US) for t, u in uppers],

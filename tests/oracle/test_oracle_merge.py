@@ -1,4 +1,4 @@
-"""Examples that check the oracle of MERGE by hand, and laws that it must keep."""
+"""Examples that check the oracle of MERGE by hand, and laws for its output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EVER = m.Settings(max_wait_ns=10**15, idle_after_ns=10**15)
 
 
 def items(line: str) -> list[m.Item]:
-    """Parse "at:source ref", with seq counted by source.
+    """Parse "at:source ref", and count seq by source.
 
     A sign before the source: "~" a heartbeat, "!" an end-of-stream marker, "[" blocked, "]"
     unblocked, "-" late already.
@@ -30,7 +30,7 @@ def items(line: str) -> list[m.Item]:
     return result
 
 
-def left(line: str, settings: m.Settings, until_ns: int | None = None) -> str:
+def rendered(line: str, settings: m.Settings, until_ns: int | None = None) -> str:
     """Return the output as "at:source ref", with "*" for events that the merge marks late."""
     given = items(line)
     answer = m.merge(given, settings, until_ns=until_ns)
@@ -43,22 +43,22 @@ def left(line: str, settings: m.Settings, until_ns: int | None = None) -> str:
 @pytest.mark.parametrize(
     ("line", "settings", "until_ns", "expected"),
     [
-        # One source passes through at the end of its instant.
+        # Each event of a single source is emitted at the end of its instant.
         ("1:a1 2:a2", EVER, 2, "1:a1 2:a2"),
         ("1:a1 2:a2", EVER, None, "1:a1"),
-        # Two: the smaller head is emitted; events above a's newest wait for the next event of a.
+        # With two sources the smaller head is emitted; events above a's newest wait for a.
         ("1:a1 1:b2 5:b5 7:a6 8:b9", EVER, 8, "1:a1 7:b2 7:b5 8:a6"),
         # The first event of b is too late: a2 has been emitted.
         ("2:a2 3:b1 4:b3 5:a4", EVER, 5, "2:a2 3:b1* 5:b3"),
         # b is ahead of the clock: it is emitted when the clock has reached it.
         ("1:b5 2:a2", EVER, 4, "2:a2"),
         ("1:b5 2:a2", m.Settings(0, 9), 6, "2:a2 5:b5"),
-        # Ties: by source; a's own order by number.
+        # Ties are ordered by source, and within a by number.
         ("5:b5 5:a5 5:a5 6:b6 6:a6", EVER, 6, "5:a5 5:a5 6:b5 6:a6"),
         # D_s is max_wait while no delays are known: a9 waits for b until 9 + 20.
         ("9:b8 9:a9", m.Settings(20, 1_000), 28, "9:b8"),
         ("9:b8 9:a9", m.Settings(20, 1_000), 29, "9:b8 29:a9"),
-        # Idle after 5: the last event is at 9, so b is idle at 14.
+        # Sources are idle after 5: b's last event is at 9, so b is idle at 14.
         ("9:b8 9:a9", m.Settings(20, 5), 13, "9:b8"),
         ("9:b8 9:a9", m.Settings(20, 5), 14, "9:b8 14:a9"),
         # A heartbeat of b frees events below it in tie order; the end-of-stream marker frees all.
@@ -67,10 +67,10 @@ def left(line: str, settings: m.Settings, until_ns: int | None = None) -> str:
         ("9:b8 9:a9 10:~b10", EVER, 12, "9:b8 10:a9"),
         ("9:b8 9:a9 10:!b8", EVER, 12, "9:b8 10:a9"),
         ("9:b8 9:a9 10:!b8 11:b12 12:a13", EVER, 13, "9:b8 10:a9 12:b12"),
-        # Blocked: neither D_s nor idle_after frees; unblocked, both continue from before.
+        # If b is blocked, neither D_s nor idle_after frees events; afterwards both count.
         ("9:b8 9:[b 9:a9", m.Settings(20, 15), 49, "9:b8"),
         ("9:b8 9:[b 9:a9 50:]b", m.Settings(20, 15), 50, "9:b8 50:a9"),
-        # A source that catches up delays no other, until one of its events is in time.
+        # A source that is catching up delays no other, until one of its events is in time.
         ("9:b8 9:a9 40:b3 41:a30 42:b41 43:a42", m.Settings(20, 100), 44,
          "9:b8 29:a9 40:b3* 41:a30 43:b41"),
         # An event that is late already passes and delays nothing.
@@ -83,13 +83,14 @@ def left(line: str, settings: m.Settings, until_ns: int | None = None) -> str:
          "9:b8 12:a9 12:a10 20:b12"),
     ],
 )  # fmt: skip
-def test_examples_by_hand(
+def test_oracle_matches_hand_examples(
     line: str, settings: m.Settings, until_ns: int | None, expected: str
 ) -> None:
-    assert left(line, settings, until_ns) == expected
+    assert rendered(line, settings, until_ns) == expected
 
 
-def test_late_distance_and_the_end() -> None:
+def test_end_emits_event_held_by_wait() -> None:
+    """The late event reports by how much it is late, and the end emits the one that still waits."""
     given = items("5:a5 6:b3 9:b9 9:a10")
     answer = m.merge(given, EVER, end_ns=10)
     assert [(one.at_ns, one.index, one.late, one.by_ns) for one in answer.leaving] == [
@@ -102,7 +103,7 @@ def test_late_distance_and_the_end() -> None:
     assert m.merge(given, EVER, until_ns=10).held == [3]
 
 
-def test_64_samples_give_the_delay() -> None:
+def test_delay_is_known_after_64_samples() -> None:
     settings = m.Settings(max_wait_ns=10_000, idle_after_ns=10**6)
 
     def wait_for_b(samples_of_b: int) -> int:
@@ -114,13 +115,14 @@ def test_64_samples_give_the_delay() -> None:
         assert answer.held == []
         return answer.leaving[-1].at_ns - 99_900
 
-    assert wait_for_b(64) == 103  # its own quantile
-    assert wait_for_b(10) == 206  # twice the stream's
+    assert wait_for_b(64) == 103  # This is the quantile of b itself.
+    assert wait_for_b(10) == 206  # This is twice the stream's quantile.
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds_of_today(10))
-def test_oracle_keeps_its_laws(seed: int) -> None:
+def test_law_oracle_emits_in_order(seed: int) -> None:
+    """Each item is emitted once, each source in sequence, no ordered event breaks a watermark."""
     rng = Random(seed)
     given = _random_items(rng)
     end_ns = given[-1].at_ns + 100_000
@@ -145,7 +147,7 @@ def test_oracle_keeps_its_laws(seed: int) -> None:
     assert list(m.order(given, m.merge(given, known, end_ns=end_ns))) == sorted(
         item.key for item in given
     )
-    if settings.max_wait_ns == 0:  # arrival order, with late marks
+    if settings.max_wait_ns == 0:  # Events are emitted in arrival order, with late marks.
         assert all(one.at_ns == given[one.index].at_ns for one in answer.leaving)
 
 

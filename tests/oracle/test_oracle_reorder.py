@@ -1,7 +1,7 @@
-"""Examples that check the oracle of REORDER and its wait rules by hand, and laws that it must keep.
+"""Examples that check the oracle of REORDER and its wait rules by hand, and laws for their output.
 
 The golden examples are from S. Rajendran's thesis (3.2.1) and its soccer streams. Their figures
-with fixed waits (5, 19 and 17 late; 7.66, 7.75 and 398.5 ms of hold) are known from an independent
+with fixed waits (5, 19 and 17 late; holds of 7.66, 7.75 and 398.5 ms) are known from an independent
 run.
 """
 
@@ -48,7 +48,7 @@ def gaps(answer: Answer) -> list[tuple[int, int, int, int, str]]:
 
 
 BY_HAND: list[tuple[int, str, str, list[tuple[int, int, int, int, str]]]] = [
-    # Start, arrivals, the fate of each, and gaps; the wait is 10, max_wait 50.
+    # Each row has start, arrivals, their fates, and gaps; the wait is 10, max_wait 50.
     # The golden example of 3.2.1: arrivals 1 2 4 5 6 3 7; with 3 the events 3 4 5 6 are emitted.
     (1, "0:1 1:2 2:4 3:5 4:6 5:3 6:7", "0 1 5 5 5 5 6", []),
     # In the very instant of the deadline (known at 1, wait 10) it is in time ...
@@ -59,19 +59,19 @@ BY_HAND: list[tuple[int, str, str, list[tuple[int, int, int, int, str]]]] = [
     (1, "0:1 1:6 2:4 20:7", "0 11 11 20", [(11, 0, 2, 3, "timeout"), (11, 0, 5, 5, "timeout")]),
     # The second gap has its own deadline (12).
     (1, "0:1 1:3 2:5 20:6", "0 11 12 20", [(11, 0, 2, 2, "timeout"), (12, 0, 4, 4, "timeout")]),
-    # Gaps at the begin count: start is 1.
+    # Gaps at the start count: start is 1.
     (1, "0:3 20:4", "10 20", [(10, 0, 1, 2, "timeout")]),
     (1, "0:1 0:0 0:0", "0 L(before_start) L(before_start)", []),
-    # Duplicates: of an emitted event, and of a buffered one.
+    # Duplicates follow an emitted event, and a buffered one.
     (1, "0:1 1:1 2:3 3:3 4:2", "0 D 4 D 4", []),
-    # Still open after the last arrival.
+    # The gap is still open after the last arrival.
     (1, "0:1 1:3 2:4", "0 H H", []),
     # With start auto 0 opens at once. Otherwise the hold lasts max_wait, its last instant
     # included, and no gap is declared.
     (AUTO, "5:0 6:1", "5 6", []),
     (AUTO, "5:3 55:2 70:4", "55 55 70", []),
     (AUTO, "5:3 56:2 57:2 70:4", "55 L(before_start) L(before_start) 70", []),
-    (AUTO, "5:3 6:0 7:1 8:2", "8 6 7 8", []),  # a 0 in the hold opens
+    (AUTO, "5:3 6:0 7:1 8:2", "8 6 7 8", []),  # A 0 during the hold opens.
     (AUTO, "5:3 6:0 70:4", "16 6 70", [(16, 0, 1, 2, "timeout")]),
     # A gap between two seen numbers is known at once, and keeps its own deadline.
     (AUTO, "5:6 6:4 70:7", "55 55 70", [(55, 0, 5, 5, "timeout")]),
@@ -82,7 +82,7 @@ BY_HAND: list[tuple[int, str, str, list[tuple[int, int, int, int, str]]]] = [
     # Afterwards known numbers are duplicates, unknown ones above the old end are late.
     (AUTO, "0:0 1:1.0 2:0 3:7 4:7 5:1.1", "0 1 D L(gap) D 5", []),
     (AUTO, "0:0 1:2.0 2:1.0 3:2.1", "0 1 L(old_epoch) 3", []),
-    # The end of an epoch may arrive a little later, but not after one more epoch.
+    # The end of an epoch can arrive a little later, but not after one more epoch.
     (AUTO, "0:0 1:1.0 51:1 52:2 53:1", "0 1 L(gap) L(old_epoch) D", []),
     (AUTO, "0:0 1:1.0 2:7 3:2.0 4:7 5:8", "0 1 L(gap) 3 L(old_epoch) L(old_epoch)", []),
     # A new epoch without a 0 has its own hold, beside the wait for the old gap.
@@ -91,7 +91,7 @@ BY_HAND: list[tuple[int, str, str, list[tuple[int, int, int, int, str]]]] = [
 
 
 @pytest.mark.parametrize(("start", "line", "expected", "expected_gaps"), BY_HAND)
-def test_examples_by_hand(
+def test_oracle_matches_hand_examples(
     start: int, line: str, expected: str, expected_gaps: list[tuple[int, int, int, int, str]]
 ) -> None:
     answer = reorder(arrivals(line), fixed(10), max_wait_ns=50, start=start)
@@ -135,7 +135,7 @@ def test_time_and_end_settle_gaps() -> None:
     assert (rendered(held), gaps(held)) == ("7 7", [(7, 0, 4, 4, "end")])
 
 
-def test_gap_has_neighbours_times() -> None:
+def test_gap_reports_neighbours_timestamps() -> None:
     answer = reorder(arrivals("0:1 1:5 20:6"), fixed(10), max_wait_ns=50, start=0)
     assert [(g.first, g.last, g.known_at_ns) for g in answer.gaps] == [(0, 0, 0), (2, 4, 1)]
     assert [(g.ts_before_ns, g.ts_after_ns) for g in answer.gaps] == [(None, 10), (10, 50)]
@@ -150,7 +150,8 @@ def test_gap_has_neighbours_times() -> None:
     ],
     ids=["D1", "D2", "D3"],
 )
-def test_fixed_waits_of_soccer(recipe: Recipe, late: int, hold_ms: float) -> None:
+def test_soccer_figures_match_thesis_run(recipe: Recipe, late: int, hold_ms: float) -> None:
+    """With a fixed wait, the late events and the mean hold agree with an independent run."""
     rows = [Arrival(r.arrival_ns, r.source, r.seq, r.ts_ns, 0) for r in soccer(recipe).rows]
     end_ns = rows[-1].at_ns
     answer = reorder(rows, fixed(500 * MS), max_wait_ns=500 * MS, end_ns=end_ns)
@@ -168,7 +169,10 @@ def as_arrival(event: Event) -> Arrival:
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(10))
-def test_oracle_keeps_its_laws(seed: int) -> None:
+def test_law_oracle_emits_in_order(seed: int) -> None:
+    """Each source is emitted in sequence, each number is emitted or lost once, and waits are
+    bounded.
+    """
     world = World(seed, most_sources=3, seconds=2)
     rows = [*map(as_arrival, world.events())]
     max_wait_ns = 500 * MS
@@ -197,7 +201,7 @@ def test_oracle_keeps_its_laws(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(10))
-def test_filled_gaps_give_order(seed: int) -> None:
+def test_long_wait_restores_order(seed: int) -> None:
     rng = Random(seed)
     order = sorted(range(200), key=lambda seq: seq + rng.random() * 20)
     rows = [Arrival(at, "s", seq, seq, 0) for at, seq in enumerate(order)]
@@ -212,7 +216,8 @@ def test_filled_gaps_give_order(seed: int) -> None:
 # -- the wait rules ---------------------------------------------------------------------------
 
 
-def test_buckets_of_an_octave() -> None:
+def test_octave_has_eight_buckets() -> None:
+    """The upper edge of a value's bucket is at most an eighth above the value."""
     assert [upper_edge(v) for v in (-5, 0, 7, 8, 15, 16, 17, 18, 31, 32, 35, 36)] == [
         *(0, 0, 7, 8, 15, 17, 17, 19, 31, 35, 35, 39)
     ]
@@ -235,7 +240,7 @@ def test_quantile_is_a_bucket_edge() -> None:
     assert (sum(counts.counts.values()), counts.values) == (4 * UNIT // 2, 4)
 
 
-def test_printed_rule_by_hand() -> None:
+def test_printed_rules_match_hand_results() -> None:
     warm: list[Opened | Filled] = [Opened("s")] * 100
     left = [Left(0, seq, at, at, unheld=True) for seq, at in enumerate((0, 10, 30, 70))]
     left += [Left(0, 5, 80, 100, unheld=False)]

@@ -1,13 +1,13 @@
-"""Oracle of the wait for a gap: the four rules, computed anew from the whole history.
+"""Oracle of the wait for a gap: the four rules, each computed from the whole history.
 
 A rule answers from a `History`: the events of the stream before the one that revealed the gap.
 Readings where reorder_drift_merge.md is open:
 
-* `miss`: each missing number that arrives gives a sample, also several of one gap; n is the number
-of gaps opened before this one. A source is warm with 32 samples or 100 openings ever. Otherwise the
-stream's counts are used if they are warm, and else the cap. Openings and samples of each epoch
-count. With fewer gaps than 1 / miss (2,048 at most) the wait is longer by binary digits of that
-over binary digits of the gaps.
+* `miss`: each missing number that arrives gives a sample, even if several are in one gap. Here n is
+the number of gaps opened before this one. A source is warm with 32 samples or 100 openings ever.
+Otherwise the stream's counts are used if they are warm, otherwise the cap. Openings and samples of
+each epoch count. With fewer gaps than 1 / miss (2,048 at most) the wait is longer by binary digits
+of that over binary digits of the gaps.
 
 * `thesis`, `rfc`: the cap until the source is warm by the same count; the stream's histogram is not
 used. Each update rounds down once. The values of t_inter are arrivals of two consecutive numbers
@@ -66,7 +66,7 @@ class History:
 
     @cached_property
     def left(self) -> list[Left]:
-        """Return the emitted events of `source`, in the order of emission."""
+        """Return the emitted events from `source`, in the order of emission."""
         return self.look_back()
 
 
@@ -79,8 +79,8 @@ def fixed(wait_ns: int) -> Rule:
 
 
 def miss(miss_ppm: int, max_wait_ns: int) -> Rule:
-    """Return the rule `miss`, which folds the happenings as they grow; use one rule value for one
-    run.
+    """Return the rule `miss`, which adds up the history as it grows; use each returned rule for one
+    run only.
     """
     stream = Histogram()
     sources: dict[str, Histogram] = {}
@@ -120,7 +120,7 @@ def thesis(max_wait_ns: int, alpha_ppm: int = 600_000, beta_ppm: int = 600_000) 
 
 
 def rfc(max_wait_ns: int, alpha_ppm: int = 600_000, beta_ppm: int = 600_000) -> Rule:
-    """Return the rule with the old average in the deviation, and four deviations."""
+    """Return the rule that takes the deviation from the old average and adds it four times."""
     return _printed(max_wait_ns, alpha_ppm, beta_ppm, factor=4, updated=False)
 
 

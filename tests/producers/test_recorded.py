@@ -1,4 +1,4 @@
-"""Examples: rows of recordings become records, or have a reason why not."""
+"""Examples: a row of a recording becomes a record, or a reason why it cannot."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_malformed_row_has_reason(row: Any, reason: str) -> None:
 def test_stream_by_time_needs_no_seq(unnumbered: Any) -> None:
     assert record_of({"source": "s1"}, 1, unnumbered) == plain(seq=None)
     assert record_of({"source": "s1", "seq": None}, 1, unnumbered) == plain(seq=None)
-    assert record_of(ROW, 1, unnumbered) == plain()  # a given number is published
+    assert record_of(ROW, 1, unnumbered) == plain()  # A given number is published.
     for row in ({"source": "s1", "stream": "q"}, {"source": "s1", "seq": -1}):
         found = record_of(row, 3, unnumbered)
         assert isinstance(found, Malformed)

@@ -1,4 +1,4 @@
-"""Examples: recordings are published again, on the embedded broker and a test clock."""
+"""Examples: recordings are published again, on the embedded broker and with a test clock."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from topology.config import HeaderConfig
 
 SECOND_NS = 1_000_000_000
 ARRIVALS = [7, 9, 8, None, 15]
-"""Arrival times in seconds: one goes back, and one is absent."""
+"""Arrival times in seconds: one goes back, and one is missing."""
 
 
 class Clock:
-    """A clock that advances only by waits; `taken_s` is the time at each row read."""
+    """A clock that advances only by waits; `taken_s` has the time at which each row is read."""
 
     def __init__(self) -> None:
         self.now_s = 100.0
@@ -44,7 +44,7 @@ def row(seq: int, source: str = "s1", **said: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("preset", ["plain", "cloudevents"])
-def test_row_without_seq_has_no_header(raw: Topic, preset: Any) -> None:
+def test_row_without_seq_has_no_seq_header(raw: Topic, preset: Any) -> None:
     config = HeaderConfig(preset=preset)
     told: list[Malformed] = []
     replayer = Replayer(*raw, headers=config, unnumbered={"default"}, on_malformed=told.append)
@@ -74,7 +74,7 @@ def test_rows_keep_file_order(raw: Topic) -> None:
 
 
 @pytest.mark.parametrize(("key_by", "key"), [("source", b"s1"), ("stream", b"default")])
-def test_key_and_headers_of_a_row(raw: Topic, key_by: Any, key: bytes) -> None:
+def test_row_gives_key_and_headers(raw: Topic, key_by: Any, key: bytes) -> None:
     Replayer(*raw, key_by=key_by).publish([row(0)])
     (message,) = raw.messages(1)
     assert message.key() == key
@@ -105,7 +105,7 @@ def test_bad_rows_are_skipped(raw: Topic) -> None:
 def test_pace_sets_time_of_each_row(
     raw: Topic, pace: ReplayPace, arrivals: list[int | None], expected_s: list[float]
 ) -> None:
-    """A row is read once the row before it has been sent."""
+    """Each row is read after the row before it has been sent."""
     clock = Clock()
     rows = [
         row(seq) if at is None else row(seq, arrival=at * SECOND_NS)
@@ -146,7 +146,7 @@ def test_progress_is_reported(raw: Topic) -> None:
     ("queue_wait_s", "delivery_timeout_s", "error"),
     [(0.2, 60.0, QueueFull), (5.0, 0.2, DeliveryFailed)],
 )
-def test_absent_broker_stops_the_run(
+def test_unreachable_broker_stops_the_run(
     queue_wait_s: float, delivery_timeout_s: float, error: type[Exception]
 ) -> None:
     limits = ChannelLimits(10, 64 << 20, queue_wait_s, delivery_timeout_s)

@@ -1,4 +1,4 @@
-"""Examples: files of Avro and Protobuf are read; damaged and too large ones are refused."""
+"""Examples: Avro and Protobuf files are read; damaged and too large ones are refused."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_value_must_be_a_record() -> None:
             "more values than bytes",
         ),
     ],
-    ids=lambda given: given if isinstance(given, str) else "",  # a container has random bytes
+    ids=lambda given: given if isinstance(given, str) else "",  # A container has random bytes.
 )
 def test_damaged_file_is_refused(content: bytes, encoding: FileEncoding | None, words: str) -> None:
     with pytest.raises(InputError, match=words):

@@ -1,6 +1,6 @@
 """Examples: a mapping is proposed from records of many kinds, with its certainty.
 
-A law: the proposal does not change with records that are slightly shuffled, duplicated or lost.
+Law: the proposal stays the same if records are slightly shuffled, duplicated or lost.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Rows = list[dict[str, Any]]
 
 
 def telemetry(machines: int = 3, each: int = 40) -> Rows:
-    """Return records of sources in turn, 250 ms apart.
+    """Return records from sources in turn, 250 ms apart.
 
-    They also have a temperature in whole degrees and a total.
+    Each record also has a temperature in whole degrees and a total.
     """
     return [
         {
@@ -66,7 +66,7 @@ def test_fields_are_found_by_values() -> None:
     assert {of(getattr(proposal, each)).sure for each in ("source", "seq", "ts")} == {"certain"}
 
 
-def test_telling_names_are_not_needed() -> None:
+def test_fields_need_no_telling_names() -> None:
     rows: Rows = [{"a": row["device"], "b": row["n"], "c": row["time"]} for row in telemetry()]
     proposal = guess_fields(rows, NOW_NS)
     assert names(proposal) == {"source": "a", "seq": "b", "ts": "c"}
@@ -117,8 +117,8 @@ def test_unit_of_time_is_found(
         ("%d.%m.2026", None),
     ],
 )
-def test_form_of_time_is_found(written: str, forms: list[str] | None) -> None:
-    """Times span three weeks, so that the day can be recognised; a bare date is no time."""
+def test_time_format_is_found(written: str, forms: list[str] | None) -> None:
+    """Times span three weeks, so that the day can be recognised; a bare date is not a time."""
     rows = telemetry()
     for n, row in enumerate(rows):
         at = datetime(2026, 9, 1, 12, tzinfo=UTC) + timedelta(hours=4 * n)
@@ -169,7 +169,7 @@ def test_fast_clock_swaps_no_times() -> None:
     assert names(guess_fields(rows, NOW_NS))["ts"] == "Messzeit"
 
 
-def test_paths_of_topic_are_spelled() -> None:
+def test_paths_are_spelled_for_topics() -> None:
     rows: Rows = [
         {
             "key": row["device"],
@@ -188,7 +188,7 @@ def test_paths_of_topic_are_spelled() -> None:
 
 @pytest.mark.parametrize("machines", [2, 3, 5, 10])
 @pytest.mark.parametrize("name", ["n", "laps"])
-def test_sources_may_lack_the_number(machines: int, name: str) -> None:
+def test_sources_can_lack_the_number(machines: int, name: str) -> None:
     rows = telemetry(machines)
     for row in rows:
         number = row.pop("n")
@@ -221,12 +221,12 @@ def test_equal_candidates_are_named() -> None:
     assert {source.path, *source.rivals} == {("device",), ("device_name",)}
 
 
-def test_common_number_is_no_seq() -> None:
+def test_number_across_sources_is_no_seq() -> None:
     rows = [{"device": row["device"], "id": row["row"], "t": row["time"]} for row in telemetry()]
     assert names(guess_fields(rows, NOW_NS)) == {"source": "device", "ts": "t"}
 
 
-def test_single_source_may_lack_name() -> None:
+def test_single_source_can_lack_name() -> None:
     rows = [{"id": row["n"], "value": row["load"]} for row in telemetry(machines=1)]
     proposal = guess_fields(rows, NOW_NS)
     assert proposal.source is None
@@ -235,7 +235,7 @@ def test_single_source_may_lack_name() -> None:
     assert of(proposal.seq).sure == "uncertain"
 
 
-def test_name_shows_artificial_times() -> None:
+def test_name_reveals_small_timestamps() -> None:
     rows = [{"device": row["device"], "log_ms": row["row"]} for row in telemetry()]
     proposal = guess_fields(rows, NOW_NS)
     assert (of(proposal.ts).path, of(proposal.ts).sure) == (("log_ms",), "uncertain")

@@ -18,7 +18,7 @@ print(*sys.modules)
 """
 
 
-def test_no_module_imports_kafka() -> None:
+def test_readers_import_no_kafka_client() -> None:
     names = [each.name for each in pkgutil.walk_packages(recordings.__path__, "recordings.")]
     loaded = set(printed("-c", SCRIPT, *names).split())
     assert {"recordings.topic_dump", "recordings.values"} <= loaded

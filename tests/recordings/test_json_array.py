@@ -1,4 +1,4 @@
-"""Examples and laws: a JSON array is read like the lines of its elements."""
+"""Examples and laws: a JSON array is read like lines with its elements."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_array_gives_its_elements(indent: int | None, before: str, after: str) -
         ("[[1, 2], [3, 4]]", [[[1, 2], [3, 4]]]),
     ],
 )
-def test_array_on_a_line_is_a_line(content: str, lines: list[Any]) -> None:
+def test_array_in_json_lines_is_a_line(content: str, lines: list[Any]) -> None:
     assert read(content) == lines
 
 
@@ -58,7 +58,7 @@ values = st.integers(0, 99) | words | st.lists(words, max_size=3) | st.just({"a"
     st.sampled_from([None, 1]),
     st.integers(1, 40),
 )
-def test_law_array_in_any_pieces(rows: list[Any], indent: int | None, size: int) -> None:
+def test_law_pieces_do_not_change_array(rows: list[Any], indent: int | None, size: int) -> None:
     content = json.dumps(rows, indent=indent, ensure_ascii=False).encode()
     pieces = [content[at : at + size] for at in range(0, len(content), size)]
     found = list(array_elements(pieces, len(content)))

@@ -1,6 +1,6 @@
-"""Examples: a recording of several partitions, its order, its bounds and its refusals.
+"""Examples: a recording with several partitions, its order, its bounds and its refusals.
 
-A law shows that its replay equals a worker's task (tests/laws/test_replay_of_partitions.py).
+A law shows that its replay matches a worker's task (tests/laws/test_replay_of_partitions.py).
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ def line(partition: Any, arrival_ns: int, seq: int = 0, **more: Any) -> dict[str
 
 
 def order_of(*paths: Path) -> list[tuple[int, int]]:
-    """Return partition and instant of each event, in the order in which they are read."""
+    """Return the partition and instant of each event, in reading order."""
     by_lane, contents = recording_of([str(path) for path in paths], TOPOLOGY)
     assert by_lane
     found: list[Any] = [*contents]
     return [(each.lane, each.at_ns) for each in found]
 
 
-def test_each_partition_has_own_clock(tmp_path: Path) -> None:
+def test_each_partition_has_its_own_clock(tmp_path: Path) -> None:
     lines = [line(1, 50), line(1, 40, 1), line(0, 45), line(0, 50, 1)]
     assert order_of(json_lines(tmp_path / "r", lines)) == [(0, 45), (0, 50), (1, 50), (1, 50)]
 
 
-def test_topics_have_own_partitions(tmp_path: Path) -> None:
+def test_topics_have_separate_partitions(tmp_path: Path) -> None:
     topology = parse("streams: {a: {input: y}, b: {input: x}}")
     lines = [line(0, 5, stream="a"), line(0, 5, stream="b")]
     by_lane, contents = recording_of([str(json_lines(tmp_path / "r", lines))], topology)
@@ -120,7 +120,7 @@ def test_buffered_lines_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert number == 99
 
 
-def test_split_partition_is_refused(tmp_path: Path) -> None:
+def test_partition_in_two_files_is_refused(tmp_path: Path) -> None:
     files = [json_lines(tmp_path / name, [line(3, 1)]) for name in "ab"]
     with pytest.raises(InputError, match="line 1 is of partition 3, of which another file has"):
         order_of(*files)
@@ -147,14 +147,14 @@ def test_line_needs_a_partition(partition: Any, tmp_path: Path) -> None:
     assert [each["seq"] for each in done.of("event")] == [0, 2]
 
 
-def test_report_has_the_line_number(tmp_path: Path) -> None:
+def test_report_gives_the_line_number(tmp_path: Path) -> None:
     topology = text_file(tmp_path / "t.yaml", TEXT.replace("start: zero", "late: drop"))
     lines = [line(7, 5, 4), line(7, 6, 5), line(7, 7, 5)]
     done = inorder("replay", "--topology", topology, json_lines(tmp_path / "r", lines)).well()
     assert [each["line"] for each in done.of("duplicate")] == [3]
 
 
-def test_one_partition_equals_none(tmp_path: Path) -> None:
+def test_one_partition_reads_like_none(tmp_path: Path) -> None:
     topology = text_file(tmp_path / "t.yaml", TEXT)
     lines = [line(0, at, seq, offset=at) for at, seq in [(5, 0), (9, 2), (8, 3), (3_000, 1)]]
     rows = [lines, [{**each, "partition": None} for each in lines]]
@@ -166,7 +166,7 @@ def test_one_partition_equals_none(tmp_path: Path) -> None:
     assert one.of("event")
 
 
-def test_dumped_line_has_its_place() -> None:
+def test_dumped_line_names_its_offset() -> None:
     source = TopicPartition("raw", 3)
     lines = TopicLines(TOPOLOGY, ["raw"], ())
     part = topic_dump._Part(source, 1, False, lines, ArrivalClock(0))  # noqa: FBT003

@@ -1,4 +1,4 @@
-"""Examples: times in a wrong unit cause a warning at once, artificial times do not."""
+"""Examples: times in a wrong unit cause an early warning, artificial times do not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def replayed(
 
 
 def rows(count: int, start: float, step: float, **also: float) -> list[dict[str, Any]]:
-    """Return rows; `also` is the start of `arrival`, which advances like real time, 10 ms a row."""
+    """Return rows; `also` gives the first `arrival`, which then advances by 10 ms a row."""
     return [
         {"source": "a", "seq": seq, "ts": start + seq * step}
         | {name: value + seq * 10**7 for name, value in also.items()}
@@ -73,13 +73,13 @@ def test_warning_comes_early(tmp_path: Path) -> None:
         pytest.param(rows(1, 1 - 2**63, 0), id="at the edge"),
     ],
 )
-def test_plausible_times_pass(tmp_path: Path, made_up: list[Any]) -> None:
+def test_plausible_times_cause_no_warning(tmp_path: Path, made_up: list[Any]) -> None:
     answer = replayed(tmp_path, made_up)
     assert answer.code == 0
     assert len(answer.err.splitlines()) == 1
 
 
-def test_unit_is_found_by_the_rate(tmp_path: Path) -> None:
+def test_unit_is_found_by_rate(tmp_path: Path) -> None:
     since_start = rows(200, 5, 10, arrival=NOW_MS * 10**6)
     (warning,) = warnings(replayed(tmp_path, since_start))
     assert "{ts_unit: ms}" in warning
@@ -100,7 +100,7 @@ def test_arrival_in_ms_is_recognised(tmp_path: Path) -> None:
     assert "times 1,000,000" in arrival
 
 
-def test_floating_point_ts_is_dead(tmp_path: Path) -> None:
+def test_floating_point_ts_is_dead_letter(tmp_path: Path) -> None:
     answer = replayed(tmp_path, rows(30, NOW_MS / 1_000 + 0.25, 1))
     unit, dead = warnings(answer)
     assert "{ts_unit: s}" in unit
@@ -145,7 +145,7 @@ def test_reasons_have_a_remedy(tmp_path: Path) -> None:
     assert "dead: 2 seq_missing; first in line 4: `seq` is missing; write it in" in table
 
 
-def test_results_counted_by_query(tmp_path: Path) -> None:
+def test_results_are_counted_by_query(tmp_path: Path) -> None:
     queries = (
         "{n: {window: tumbling 1s, aggregate: {n: count()}},"
         ' p: {pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s"}}'

@@ -1,6 +1,6 @@
-"""Law: the balance of a replay holds for any lines.
+"""Law: a replay's balance holds for any lines.
 
-Examples: waits of several processes are joined, exactly or thinned.
+Examples: waits from several processes are combined, exactly or thinned.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HOUR_NS = 3_600_000_000_000
 
 
 def lines(seed: int) -> list[bytes]:
-    """Return events and control lines, some of which have a fault of each kind."""
+    """Return events and control lines; there are lines with each kind of fault."""
     rng = Random(seed)
     made = []
     for seq in range(120):
@@ -89,7 +89,7 @@ def test_few_waits_stay_exact() -> None:
     assert together.in_ms() == waits(each_ms).in_ms()
 
 
-def test_thinned_waits_stay_near() -> None:
+def test_thinned_waits_stay_close() -> None:
     each_ms = list(range(10_000))
     thinned = waits(each_ms)
     thinned.thin(100)

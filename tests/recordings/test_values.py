@@ -1,7 +1,7 @@
 """Examples: rows of any file are read as values.
 
-They are the conformance table as JSON lines and CSV, and Parquet. The law: rows by a mapping equal
-those of a recording in our own form.
+The conformance table is read as JSON lines and as CSV; Parquet files are read too. Law: rows read
+with a mapping give the contents of a recording in our own format.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def contents_of(mapping: dict[str, str], content: str | bytes, path: str = "-") 
 LINES = [
     case
     for case in cases_of("json")
-    # Left out: a line cannot be null or cut, and a file may begin with a byte order mark.
+    # Two are left out: a line cannot be null or cut, and a file can start with a byte order mark.
     if case[2] is not None and case[0] != "a mark of byte order"
 ]
 
@@ -72,21 +72,21 @@ def test_csv_payload_gets_types() -> None:
 
 
 @pytest.mark.parametrize("mark", [";", "\t", "|"])
-def test_csv_has_other_delimiters(mark: str) -> None:
+def test_csv_can_have_other_delimiters(mark: str) -> None:
     text = "s;n;x\na;1;12,5\nb;1;\n".replace(";", mark)
     one, other = contents_of({"source": "payload.s", "seq": "payload.n"}, text)
     assert one.value == {"s": "a", "n": 1, "x": "12,5"}
     assert other.source == "b"
 
 
-def test_absent_column_is_named(tmp_path: Path) -> None:
+def test_missing_column_is_named(tmp_path: Path) -> None:
     path = text_file(tmp_path / "a.csv", "dev,n,time\n")
     mapping = {"source": "payload.device", "seq": "payload.n"}
     with pytest.raises(InputError, match=r"no column `device` among dev, n, time"):
         contents_of(mapping, "", str(path))
 
 
-def test_bad_csv_rows_are_dead() -> None:
+def test_bad_csv_rows_are_dead_letters() -> None:
     text = b"s,n\na,1\na\n\xff,2\na,3\n"
     found = contents_of({"source": "payload.s", "seq": "payload.n"}, text)
     seen = [each.reason if isinstance(each, Malformed) else each.seq for each in found]
@@ -116,14 +116,14 @@ AT = datetime(1970, 1, 1, 0, 0, 1, 250_000, tzinfo=UTC).replace(tzinfo=None)
         (pa.array([b"1.25"]), {}, 1_250_000_000),
     ],
 )
-def test_times_of_parquet_are_read(tmp_path: Path, times: Any, options: Any, expected: Any) -> None:
+def test_parquet_times_are_read(tmp_path: Path, times: Any, options: Any, expected: Any) -> None:
     columns = {"s": ["a"], "n": [7], "t": times}
     (found,) = parquet_of(tmp_path / "a.parquet", columns, **options)
     assert (found.reason if isinstance(found, Malformed) else found.ts_ns) == expected
 
 
 def local_rows(text: str, arrival: str = "") -> list[int | str]:
-    """Return the hour in UTC of each row, or the reason why it is dead."""
+    """Return each row's hour in UTC, or the reason why it is a dead letter."""
     mapping = {"source": "payload.s", "ts": "payload.t", "ts_zone": "America/Denver"}
     if "n," in text:
         mapping["seq"] = "payload.n"
@@ -141,7 +141,7 @@ def local_rows(text: str, arrival: str = "") -> list[int | str]:
 HOURS = ("2022-11-06 00:30:00", "2022-11-06 01:30:00", "2022-11-06 01:30:00", "2022-11-06 02:30:00")
 
 
-def test_repeated_hour_rises() -> None:
+def test_repeated_hour_follows_row_order() -> None:
     assert local_rows("s,n,t\n" + "".join(f"a,{n},{at}\n" for n, at in enumerate(HOURS))) == [
         6, 7, 8, 9,
     ]  # fmt: skip
@@ -150,7 +150,7 @@ def test_repeated_hour_rises() -> None:
     assert local_rows(late) == [9, "ts_ambiguous", 7]
 
 
-def test_arrival_decides_the_hour() -> None:
+def test_arrival_decides_repeated_hour() -> None:
     rows = "".join(
         f"a,{n},{at},2022-11-06T0{7 + n}:00:00Z\n"
         for n, at in enumerate((HOURS[2], HOURS[1], HOURS[1]))
@@ -209,8 +209,8 @@ ROWS = st.lists(st.fixed_dictionaries(FIELDS), max_size=9)
 
 
 @given(ROWS)
-def test_law_mapped_rows_equal_own(rows: list[dict[str, Any]]) -> None:
-    """It holds for each event and each dead letter."""
+def test_law_mapped_rows_match_own_format(rows: list[dict[str, Any]]) -> None:
+    """Each event and each dead letter is the same."""
     own = "".join(json.dumps({**row, "payload": row}) + "\n" for row in rows)
     places = {name: f"payload.{name}" for name in ("source", "seq", "ts", "type", "epoch")}
     text = "".join(json.dumps(row) + "\n" for row in rows)
@@ -246,7 +246,7 @@ def written(path: Path, payloads: list[str]) -> Path:
     return path
 
 
-def test_shared_text_needs_few_bytes(tmp_path: Path) -> None:
+def test_shared_text_needs_little_memory(tmp_path: Path) -> None:
     each = 200_000
     bomb = written(tmp_path / "in.parquet", [f'{{"a":"{"0" * each}"}}'] * 4_000)
     assert bomb.stat().st_size < 100_000

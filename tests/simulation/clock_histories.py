@@ -1,15 +1,16 @@
 """Simulate histories of time sync: a clock, paths and servers, compared with the model.
 
 Everything is derived from a seed. The source's clock is behind the right time by D. D changes with
-a rate of up to 200 ppm, which itself wanders within the model's limit, and may step. Servers have
-the right time, except for a lying one. Packets take a minimum delay, which may differ by direction,
-plus the delay of the path's kind. They may be lost, and reports may be duplicated or out of order.
+a rate of up to 200 ppm, which itself wanders within the model's limit, and can step. Servers have
+the right time, except for a lying one. Packets take a minimum delay, which can differ by direction,
+plus a delay that depends on the kind of path. They can be lost, and reports can be duplicated or
+out of order.
 
 `run` feeds the model and compares its interval with the truth, for timestamps in the past, now,
 before the next sync and long after. It does so only where the model can know. That excludes the
 time between an unreported step and its discovery. With a lying server and an unknown number of
-servers (`servers`), the honest ones must be most of those that have an answer. `head_start`: in
-each burst the lying server answers so many rounds before the others.
+servers (`servers`), most of the servers that have an answer must be honest. `head_start` is the
+number of rounds that the lying server answers before the others in each burst.
 """
 
 from __future__ import annotations
@@ -160,8 +161,8 @@ class Plan:
 class Outcome:
     """A count of the violations of the model, and of the thesis's bound at the same timestamps.
 
-    Widths are of the whole interval, a second after a burst and just before the next. There is also
-    the least round trip.
+    Widths are those of the whole interval, a second after a burst and just before the next. The
+    least round trip is there too.
     """
 
     checks: int = 0
@@ -175,7 +176,7 @@ class Outcome:
 
 
 def plan_of(random: Random) -> Plan:
-    """Draw a plan, a mixture of everything."""
+    """Draw a plan that mixes all kinds."""
     servers = random.choice((1, 1, 3))
     stepping = random.random() < 0.3
     return Plan(
@@ -195,7 +196,7 @@ def history(random: Random, plan: Plan) -> tuple[TrueClock, list[Sample], list[i
     length_ns = plan.bursts * plan.period_ns
     clock = TrueClock(random, length_ns, plan.skew_ppm, plan.wander)
     for burst in random.sample(range(plan.bursts), min(plan.steps, plan.bursts)):
-        # A small step cannot be seen in rounds, because a packet may be slow as well.
+        # A small step cannot be seen in rounds, because a packet can be slow as well.
         least_ns = 2 * S if not plan.told else 2 * MS
         size_ns = random.choice((-1, 1)) * (least_ns + random.randrange(600 * S))
         at_ns = START_NS + burst * plan.period_ns + random.randrange(5 * S, 50 * S)
@@ -222,7 +223,7 @@ def history(random: Random, plan: Plan) -> tuple[TrueClock, list[Sample], list[i
 
 
 def told(sample: Sample, clock: TrueClock, plan: Plan) -> list[Sample]:
-    """Return the sample, with the source's report on its steps if it gives one."""
+    """Return the sample, with the source's report on its steps if the source sends one."""
     if plan.told == "segment":
         sample.segment = clock.segment(sample.arrival_ns)
     if plan.told == "mono":
@@ -244,7 +245,7 @@ class Trial:
         self._segment = 0
         self._jumps = 0
         self._unsure = False
-        """The segment before had too few rounds, so its end may or may not be detected."""
+        """The previous segment had too few rounds, so its end can go undetected."""
         self._reports: dict[str, set[int]] = {}
 
     def add(self, sample: Sample) -> None:
@@ -264,7 +265,7 @@ class Trial:
         return len(rounds) == self.plan.servers and min(rounds) >= 3
 
     def settle(self, end_ns: int) -> None:
-        """Check the widest interval, just before the next burst; a step must have been detected."""
+        """Check the widest interval, just before the next burst, and that a step was detected."""
         if not self.answered():
             return
         if self._unsure:
@@ -279,7 +280,9 @@ class Trial:
             self.outcome.round_trips_ns.append(2 * self.thesis.cell(0).error_ns)
 
     def check(self, now_ns: int, after_ns: int) -> int | None:
-        """Return the width at a timestamp so much later; None if there is no claim to check."""
+        """Return the interval's width at a timestamp that much later; None if there is no claim to
+        check.
+        """
         clock, outcome = self.clock, self.outcome
         tau_ns = now_ns + after_ns
         segment = clock.segment(now_ns)

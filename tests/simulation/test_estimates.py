@@ -33,7 +33,7 @@ WRONG: Final = ("offsets", "drift")
 
 
 def world(kind: str, seed: int, longest_way: int) -> tuple[list[Event], dict[tuple[str, int], int]]:
-    """Return events in the order of arrival, and the event time of each.
+    """Return events in order of arrival, and the event time of each.
 
     The fastest packets of a source take up to `longest_way` ms.
     """
@@ -56,7 +56,7 @@ def world(kind: str, seed: int, longest_way: int) -> tuple[list[Event], dict[tup
         seq = 0
         while tau_ns < NOW + LENGTH_NS:
             leaves_ns = max(tau_ns, gate_ns)
-            if kind == "bunched":  # sent each full second, like batches
+            if kind == "bunched":  # Events are sent each full second, like batches.
                 leaves_ns = -(-leaves_ns // S) * S
             arrival_ns = leaves_ns + way_ns + int(random.expovariate(1 / jitter_ns))
             if kind == "backfill":
@@ -85,7 +85,7 @@ def stamped(kind: str, seed: int, unsynced: Any, longest_way: int) -> tuple[list
 
 
 def wrong_places(events: list[Event], truth: dict[tuple[str, int], int]) -> int:
-    """Count the events that have another place by corrected timestamp than by event time."""
+    """Count the events whose place by corrected timestamp is not their place by event time."""
     by_reference = sorted(events, key=lambda e: (e.ref_time_ns, e.source, e.seq))
     truly = sorted(events, key=lambda e: (truth[e.source, e.seq], e.source, e.seq))
     return sum(one is not other for one, other in zip(by_reference, truly, strict=True))
@@ -123,9 +123,11 @@ def test_wrong_clocks_are_corrected(kind: str, seed: int) -> None:
 @pytest.mark.parametrize("kind", [*RIGHT, *WRONG])
 @pytest.mark.parametrize("seed", seeds_of_today(8))
 def test_stated_error_holds(kind: str, seed: int) -> None:
-    """It holds from the first event of a source on, if its fastest packets take at most
-    `PASSIVE_FLOOR_NS`. One fault is undetectable: a clock that is ahead while all its events are
-    delayed so long that none seems to come from the future.
+    """The error holds from a source's first event on, if its fastest packets take at most
+    `PASSIVE_FLOOR_NS`.
+
+    One fault is undetectable: a clock that is ahead while its events are delayed so long that none
+    seems to come from the future.
     """
     _, truth = world(kind, seed, longest_way=30)
     out, _ = stamped(kind, seed, "estimate", longest_way=30)

@@ -1,10 +1,10 @@
 """Law: the order on the ordered topic depends neither on stages nor on partitions.
 
-With `rule: time`, or `rule: fixed` and a known start, no rule looks across the sources of a
-partition. Then one stage gives the output of two over several partitions. It is equal event by
-event, with the late ones of one instant. Records are appended as a broker does it: a batch at a
-time, each with one timestamp in whole milliseconds. So many instants have events of many sources.
-Either chain is cut into batches anywhere and restarted anywhere.
+With `rule: time`, or `rule: fixed` and a known start, no rule looks across the sources in a
+partition. Then one stage gives the output of two over several partitions. The outputs match event
+by event, including the late ones of one instant. Records are appended as a broker does it: a batch
+at a time, each with one timestamp in whole milliseconds. Thus many instants have events from many
+sources. Each chain is cut into batches anywhere; the single stage is also restarted anywhere.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MERGES: Final = ("{}", "{max_wait: 20ms, miss_target: 10%}")
 
 
 class Appended:
-    """A log of a world whose producers send a batch from time to time."""
+    """The log of a world whose producers send a batch from time to time."""
 
     def __init__(self, world: World, rng: Random, topology: Topology) -> None:
         self.lanes = world.lanes
@@ -49,7 +49,7 @@ class Appended:
         events.sort(key=lambda event: (event.arrival_ns, event.lane))
         if not topology.streams["default"].reorder.numbered:
             places = Counter[int]()
-            for event in events:  # the place in the log is used as the number
+            for event in events:  # The place in the log is used as the number.
                 event.epoch, event.seq = -1, places[event.lane]
                 places[event.lane] += 1
         self._events = events
@@ -63,7 +63,7 @@ class Appended:
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("merge", MERGES)
-def test_one_stage_equals_two(rule: str, merge: str) -> None:
+def test_one_stage_matches_two(rule: str, merge: str) -> None:
     topology = parse(
         "streams: {default: {clock: {unsynced: trust},"
         f" reorder: {RULES[rule]}, merge: {merge}}}}}"

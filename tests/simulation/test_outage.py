@@ -1,9 +1,9 @@
 """Simulation of a broker outage: two partitions return at different times, producers buffer.
 
-Sources in two partitions send at a pace of their own, over a network that takes some milliseconds.
-During the outage no event arrives. Each source keeps its events, and sends them in a burst
-afterwards. Its partition gets a leader a while after the first one, and its own producer retries at
-random within a second.
+Each source sends at its own pace to one of two partitions, over a network that takes some
+milliseconds. During the outage no event arrives. Each source keeps its events, and sends them in a
+burst afterwards. Its partition gets a leader a while after the first one, and its own producer
+retries at random within a second.
 """
 
 from __future__ import annotations
@@ -96,13 +96,13 @@ def test_outage_makes_few_late(apart: int) -> None:
     outage = Outage(apart=apart, until=35_000)
     released = run(outage, seed=apart)
     without = run(outage, seed=apart, merge="outage_wait: 0s")
-    assert late(without).total() > len(without) // 10  # otherwise the test would show nothing
+    assert late(without).total() > len(without) // 10  # Otherwise the test would show nothing.
     assert late(released).total() <= 3
     unmarked = [event.ref_time_ns for event in released if not event.late]
     assert unmarked == sorted(unmarked)
 
 
-def test_lost_source_delays_a_while() -> None:
+def test_lost_source_delays_only_a_while() -> None:
     outage = Outage(apart=0, until=40_000, dead="s3")
     released = run(outage, seed=1)
     assert late(released).total() <= 3
@@ -120,10 +120,10 @@ def test_batches_do_not_change_output() -> None:
     ]
 
 
-def test_restart_makes_few_late() -> None:
-    """A log continues while the worker is down, and its events arrive when they are appended.
+def test_long_restart_makes_few_late() -> None:
+    """The log continues while the worker is down, and its events arrive when they are appended.
 
-    So a long restart is no pause of the log.
+    Therefore a long restart is no pause of the log.
     """
     events = log(Outage(begins=60_000, lasts=0, apart=0, until=60_000), seed=1)
     text = "streams: {default: {clock: {unsynced: trust}}}\nstages: [reorder+merge]"

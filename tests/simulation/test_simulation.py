@@ -3,7 +3,8 @@
 Each world goes through a fused stage. Some also go through two stages: REORDER for each partition,
 the headers on the wire, and MERGE after an alignment. Some have crashes. These invariants must
 hold: each arrived event is accounted for once, each source is in sequence, the stream is in order,
-a crash changes nothing. Both cuts agree if there is one partition, which makes them comparable.
+a crash changes nothing. One stage and two agree if there is one partition; otherwise they are not
+comparable.
 
 There are 100 worlds a day (some of them with two stages), and `make laws` runs those of all days. A
 failure prints the line that runs its world again:
@@ -37,7 +38,7 @@ from topology.wire.header_writer import HeaderWriter
 WORLDS: Final = seeds_of_today(100)
 PARTS: Final = 4
 SPLIT_EVERY: Final = 4
-"""Two stages cost more, so one world of so many goes through them."""
+"""Two stages cost more, so only one world in `SPLIT_EVERY` goes through them."""
 
 SIZES: Final = (1, 7, 50, 200)
 SECONDS: Final = 2
@@ -62,14 +63,14 @@ def check(seed: int) -> None:
     world = World(seed, seconds=SECONDS)
     rng = Random(seed)
     fused = Fused(world, rng).run(crashes=seed % 2 == 1)
-    in_balance(world, fused)
+    assert_balance(world, fused)
     in_order(fused.released)
     if seed % 2:
         steady = Fused(world, Random(seed + 1)).run(crashes=False)
         assert coordinates(steady.released) == coordinates(fused.released)
     if seed % SPLIT_EVERY == 0:
         split = Split(world, rng).run()
-        in_balance(world, split)
+        assert_balance(world, split)
         in_order(split.released)
         if world.lanes == 1:
             assert coordinates(split.released) == coordinates(fused.released)
@@ -104,7 +105,7 @@ def _overtaken(events: list[Event]) -> bool:
 # -- invariants ------------------------------------------------------------------------------------
 
 
-def in_balance(world: World, run: Any) -> None:
+def assert_balance(world: World, run: Any) -> None:
     """Assert that each record is emitted once or reported once.
 
     At most one of several records of one event is accepted; a duplicate that cannot be recognised
@@ -132,7 +133,7 @@ def in_order(released: Iterable[Event]) -> None:
             assert complete_ns <= event.complete_ns <= event.ref_time_ns
             watermark_ns, complete_ns = event.ref_time_ns, event.complete_ns
         elif event.kind == DATA and not event.late:
-            # Events of equal time that were emitted together are in order of their sources.
+            # Events of equal time that are emitted together are ordered by source.
             key = (event.ref_time_ns, event.at_ns, event.source, event.epoch, event.seq)
             assert last is None or key > last
             assert event.ref_time_ns >= watermark_ns
@@ -200,7 +201,7 @@ class Fused(Run):
 
 
 class Split(Run):
-    """REORDER for each partition, by a worker with a pace of its own, and then one MERGE."""
+    """REORDER for each partition, by workers at different paces, and then one MERGE."""
 
     def __init__(self, world: Log, rng: Random, topology: Topology = TOPOLOGY) -> None:
         super().__init__()
@@ -229,7 +230,7 @@ class Split(Run):
     def _sequenced(self, lane: int) -> list[Event]:
         """Return the output of the partition's worker, as the next stage reads it.
 
-        Time advances as in a bounded replay: no tick, and the end at the stream's last instant.
+        Time advances as in a bounded replay: no tick, and the end is at the stream's last instant.
         """
         stage = new_stage(self.topology, "reorder")
         written: list[Event] = []

@@ -1,7 +1,7 @@
-"""Law: a task over several partitions equals the chain with two stages.
+"""Law: a task over several partitions gives the output of two stages.
 
-The task reads its partitions at paces of their own, in batches of any size, and is restored from
-its changes from time to time. Its output and reports equal those of REORDER by partition and MERGE
+The task reads each partition at a different pace, in batches of any size, and is restored from its
+changes from time to time. Its output and reports match those of REORDER by partition and MERGE
 after `events.sequenced`, event by event and at the same instants.
 """
 
@@ -25,8 +25,8 @@ from tests.simulation.test_simulation import (
     Run,
     Split,
     apply,
+    assert_balance,
     coordinates,
-    in_balance,
     in_order,
     new_stage,
     progress,
@@ -88,8 +88,8 @@ class Task(Run):
         return {event: held[event] for event in in_order}
 
     def _polls(self) -> Iterator[list[Event]]:
-        """Yield batches of one partition each, followed by the partition's clock; then the ends of
-        all.
+        """Yield batches from one partition each, followed by its clock; then the ends of all
+        partitions.
         """
         left = [copies(lane) for lane in self.lanes]
         while any(left):
@@ -108,7 +108,7 @@ class Task(Run):
 
 
 def reported(run: Run) -> list[tuple[Any, ...]]:
-    """Return the reports, in an order that does not depend on that of the operators."""
+    """Return the reports, sorted, so that their order does not depend on the operators."""
     found = []
     for report in run.reports:
         match report:
@@ -128,14 +128,14 @@ def before_end(run: Any) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_task_equals_two_stages(rule: str) -> None:
+def test_task_matches_two_stages(rule: str) -> None:
     topology = parse(f"streams: {{default: {RULES[rule]}}}")
     for seed in WORLDS:
         world = World(seed, seconds=SECONDS, lanes=(2, 3, 8)[seed % 3])
         task = Task(world, Random(seed), topology).run()
         split = Split(world, Random(seed), topology).run()
         if rule == "defaults":  # The other rules forget sources, or do not recognise duplicates.
-            in_balance(world, task)
+            assert_balance(world, task)
             in_order(task.released)
         assert before_end(task) == before_end(split), f"world {seed}"
         assert sorted(map(str, coordinates(task.released))) == sorted(

@@ -6,15 +6,16 @@ and its network are drawn from `random.Random(seed)` alone, so the seed replays 
 * A machine sends at a rate, with bursts (twenty times as fast) and silences. Its clock is off by a
 constant; under `unsynced: trust` that is part of ts. ts rises strictly within a run.
 
-* It may restart: its numbers begin again in the next run. If it names its epoch, the run is the
-epoch, and late events of the run before may arrive after the restart. Otherwise it stays down for
-`PAUSE_NS` beyond the longest delay of its network. So the restart can be recognised, and no event
-from before it arrives after it.
+* A machine can restart: its numbers start again in the next run. If it names its epoch, the run is
+the epoch, and late events of the run before can arrive after the restart. Otherwise it stays down
+for `PAUSE_NS` beyond the longest delay of its network. Thus the restart can be recognised, and no
+earlier event arrives after it.
 
 * A network has a base delay, a distribution of delays for some of its events, and a share of losses
-and of duplicates. It may reorder events, and it may stall and then pass everything on at once.
+and of duplicates. A network can reorder events, and it can stall and then pass everything on at
+once.
 
-* All records of a machine are in one lane, which is a partition of the raw topic.
+* All records from a machine are in one lane, which is a partition of the raw topic.
 
 The payload of an event is its `Origin`, whatever the receiver infers from its numbers.
 """
@@ -110,7 +111,7 @@ class World:
     ) -> None:
         self.seconds = seconds
         rng = Random(seed)
-        drawn_lanes = rng.randint(1, 3)  # drawn in any case, so that the rest is the same
+        drawn_lanes = rng.randint(1, 3)  # It is always drawn, so that the rest is the same.
         self.lanes = lanes or drawn_lanes
         self.machines = [
             (_machine(f"m{i}", rng), _network(rng)) for i in range(rng.randint(1, most_sources))
@@ -119,8 +120,9 @@ class World:
         self._events = self._live(rng)
 
     def events(self, lane: int | None = None) -> list[Event]:
-        """Return new events in arrival order, of all partitions or of one; `offset` counts within
-        the list.
+        """Return new events in arrival order, from all partitions or from one.
+
+        `offset` counts within the list.
         """
         chosen = [event for event in self._events if lane in (None, event.lane)]
         found = copies(chosen)

@@ -1,4 +1,4 @@
-"""Make sinks in tests not wait between attempts, and provide places of each kind."""
+"""Make sinks in tests retry without waiting, and provide places of each kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each kind of sink, opened on an empty place, and read back as its readers do."""
+"""Each kind of sink, opened on an empty place and read back as its users do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Helpers of the tests of sinks: records by the contract, and the current results."""
+"""Helpers for tests of sinks: records by the contract, and the current results."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def result(id_: str = "a", revision: int = 0, op: str | None = None, **others: A
 
 
 class MemorySink:
-    """An oracle: it takes one result after the other, exactly by the contract."""
+    """An oracle that takes one result after the other, exactly by the contract."""
 
     def __init__(self) -> None:
         self.known: dict[str, Result] = {}

@@ -1,4 +1,4 @@
-"""Run `inorder sink` as a process that can be started, asked, killed, and surely ended."""
+"""Run `inorder sink` as a process that a test can start, query and kill, and that always ends."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ SESSION = "2s"
 
 
 class SinkProcess(Command):
-    """A sink process; `folder` has its log, `arguments` follow `inorder sink`.
+    """A sink process; `folder` has its log, and `arguments` follow `inorder sink`.
 
-    Dead letters are lines of the log too.
+    Dead letters are lines in the log too.
     """
 
     begun_as = ForkedProcess
@@ -32,7 +32,7 @@ class SinkProcess(Command):
 
     @property
     def dead_letters(self) -> list[dict[str, Any]]:
-        """Return the dead letters of all its starts."""
+        """Return the dead letters from all starts of the process."""
         lines = self.process.log.read_text(errors="replace").splitlines()
         return [json.loads(line) for line in lines if line.startswith('{"kind":"dead"')]
 

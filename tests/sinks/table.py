@@ -1,4 +1,4 @@
-"""A table of results as `upsert` writes it, and the recipes of docs/guides/results.md."""
+"""A table of results as `upsert` writes it, and the recipes in docs/guides/results.md."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Rows = dict[str, Any]
 def recipe(name: str, places: Mapping[str, str] | None = None) -> str:
     """Return the code of the recipe whose title begins with this name.
 
-    `places` gives the replacements of its servers.
+    `places` gives replacements for the servers in it.
     """
     found = re.search(rf"^\*\*{name}\*\*.*?^```\w+\n(.*?)^```", PAGE, re.M | re.S)
     assert found is not None

@@ -32,7 +32,7 @@ FORMS = (Form.PARQUET, Form.JSON_LINES)
 
 
 def sweep(folder: Path, form: Form = Form.PARQUET) -> None:
-    """Run a next sink on the folder, which handles files that were left."""
+    """Run another sink on the folder, which handles the files that were left."""
     with closing(FileSink(folder, form)) as sink:
         sink.write([])
 
@@ -62,7 +62,7 @@ def test_large_or_old_file_is_closed(tmp_path: Path, form: Form) -> None:
     sink.write([])
     assert names(tmp_path) == [f".{form}", f".{form}"]
     clock.now_s += 20
-    sink.write([])  # no results, so no file
+    sink.write([])  # Without results there is no file.
     sink.close()
     assert names(tmp_path) == [f".{form}", f".{form}"]
     found = sorted((each.id, each.revision) for each in rows_in(tmp_path))
@@ -94,7 +94,7 @@ def test_crashed_journal_is_finished(tmp_path: Path, form: Form, torn: bytes) ->
 
 
 @pytest.mark.parametrize("torn", [b"", b"half a li"])
-def test_empty_journal_is_no_file(tmp_path: Path, torn: bytes) -> None:
+def test_empty_journal_becomes_no_file(tmp_path: Path, torn: bytes) -> None:
     journal = journals.create_journal(tmp_path)
     journal.release()
     journal.path.write_bytes(torn)
@@ -102,7 +102,7 @@ def test_empty_journal_is_no_file(tmp_path: Path, torn: bytes) -> None:
     assert names(tmp_path) == []
 
 
-def test_crash_writes_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_crash_does_not_duplicate_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sink = FileSink(tmp_path)
     sink.write([result("a", 0)])
     monkeypatch.setattr(journals.Journal, "remove", journals.Journal.release)
@@ -143,7 +143,7 @@ class FullDisk:
         return self._write(descriptor, content[:10])
 
 
-def test_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_leaves_no_partial_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sink = FileSink(tmp_path)
     sink.write([result("a", 0)])
     disk = FullDisk(monkeypatch)
@@ -173,7 +173,7 @@ def test_failed_append_is_dropped(
         clock.now_s += 1_000
         sink.write([])
         assert names(tmp_path) == [f".{form}"]
-    sink.close()  # a rename needs no space
+    sink.close()  # A rename needs no space.
     assert "_open" not in names(tmp_path)
     assert rows_in(tmp_path) == [result("a", 0)]
 
@@ -214,8 +214,8 @@ def test_foreign_line_is_reported(tmp_path: Path) -> None:
     assert journal.path.exists()
 
 
-def test_lost_journal_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another sink looks for left journals just before the lock."""
+def test_journal_lost_at_lock_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another sink removes the new journal just before it is locked."""
     taken = journals._take
 
     def taken_over(path: Path, descriptor: int) -> bool:
@@ -245,7 +245,7 @@ def pipe(path: Path, _: Path) -> None:
 
 @pytest.mark.parametrize("make", [Path.symlink_to, Path.hardlink_to, folder, pipe])
 def test_false_journal_is_reported(make: Any, tmp_path: Path) -> None:
-    """It is not changed, although a journal's rest without a line end would be cut off."""
+    """The file is not changed, although a partial last line in a journal would be cut off."""
     victim, results = tmp_path / "victim", tmp_path / "results"
     victim.write_text("a key without a line end")
     results.mkdir()
@@ -269,7 +269,7 @@ def test_link_is_not_followed(tmp_path: Path) -> None:
 READER = Reader("group", "results")
 
 
-def marked(folder: Path, clock: Clock) -> FileSink:
+def sink_with_mark(folder: Path, clock: Clock) -> FileSink:
     """Return a sink with a mark of 10 at partition 0, and one result in the journal."""
     sink = FileSink(folder, Form.JSON_LINES, Rolling(roll_age_s=10), clock)
     sink.marks(READER)
@@ -279,9 +279,9 @@ def marked(folder: Path, clock: Clock) -> FileSink:
 
 
 def test_new_folder_gets_no_old_file(tmp_path: Path) -> None:
-    """Otherwise its file would look like results from before marks."""
+    """Otherwise the old sink's file would look like results from before there were marks."""
     folder, clock = tmp_path / "out", Clock()
-    sink = marked(folder, clock)
+    sink = sink_with_mark(folder, clock)
     shutil.rmtree(folder)
     folder.mkdir()
     clock.now_s += 10
@@ -297,7 +297,7 @@ def test_new_folder_gets_no_old_file(tmp_path: Path) -> None:
 
 
 def test_mark_follows_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sink = marked(tmp_path, Clock())
+    sink = sink_with_mark(tmp_path, Clock())
     full = Mock(side_effect=OSError(errno.ENOSPC, "disk full"))
     with monkeypatch.context() as patched:
         patched.setattr(sink, "_append", full)
@@ -311,7 +311,7 @@ def test_mark_follows_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_damaged_marks_file_is_named(tmp_path: Path) -> None:
-    with closing(marked(tmp_path, Clock())) as sink:
+    with closing(sink_with_mark(tmp_path, Clock())) as sink:
         path = next(each for each in tmp_path.glob("_marks-*") if each.stat().st_size)
         path.write_bytes(b"x" * path.stat().st_size)
         with pytest.raises(SinkUnusable, match="is damaged.*--refill") as fault:

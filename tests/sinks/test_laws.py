@@ -1,6 +1,6 @@
-"""Law, against an oracle: the content of a sink depends only on the set of results.
+"""Law, against an oracle: a sink's content depends only on the set of results.
 
-It holds for any order, duplicates, batches, restarts and crashes (the sink is dropped as it is),
+This holds for any order, duplicates, batches, restarts and crashes (the sink is dropped as it is),
 for each kind of sink. The oracle is `MemorySink`.
 """
 
@@ -52,20 +52,20 @@ def test_law_order_has_no_effect(new_place: Callable[[], Place], plan: list[Any]
         else:
             assert not sink.write(step)
             given_ += step
-    sink.write([result("z", 0)])  # creates the place if nothing else did
+    sink.write([result("z", 0)])  # This creates the place if nothing else did.
     sink.close()
     assert same(place.current()) == same(current_of([*given_, result("z", 0)]))
 
 
 @given(results=st.lists(one_result, max_size=30))
-def test_folded_batch_is_the_same(results: list[Result]) -> None:
+def test_folded_batch_has_same_results(results: list[Result]) -> None:
     folded = select_newest(results)
     assert current_of(folded) == current_of(results)
     assert [each.id for each in folded] == sorted({each.id for each in results})
 
 
 def release(sink: Any) -> None:
-    """Release locks and connections as the death of the process does; finish nothing."""
+    """Release locks and connections as the process's death does; finish nothing."""
     journal = getattr(sink, "_journal", None)
     if journal is not None:
         journal.release()

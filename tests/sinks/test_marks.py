@@ -55,7 +55,7 @@ def test_marks_never_go_back(place: Place, sink: Sink) -> None:
     assert (marks.positions, marks.is_older) == ({0: 12, 3: 70}, False)
 
 
-def test_each_reader_has_own_marks(sink: Sink) -> None:
+def test_each_reader_has_its_own_marks(sink: Sink) -> None:
     for other in (Reader("b", READER.topic), Reader(READER.group, "results.joins")):
         assert sink.marks(other).positions == {}
         sink.mark(other, {0: 3})
@@ -84,7 +84,8 @@ def test_restart_detects_emptied_store(place: Place, sink: Sink) -> None:
     assert (marks.positions.get(0, 0), marks.is_older) == (0, False)
 
 
-def test_backup_restores_old_marks(place: Place, sink: Sink) -> None:
+def test_restored_backup_refuses_writes(place: Place, sink: Sink) -> None:
+    """A restored backup has its old marks, and a write that continues newer ones is refused."""
     restore = place.copied()
     sink.write([result("b", 0)], progress(10, 20))
     sink.close()
@@ -97,7 +98,7 @@ def test_backup_restores_old_marks(place: Place, sink: Sink) -> None:
     assert "c" not in place.current()
 
 
-def test_unmarked_results_are_older(place: Place, sink: Sink) -> None:
+def test_unmarked_results_count_as_older(place: Place, sink: Sink) -> None:
     sink.close()
     place.remove_marks()
     for _ in range(2):

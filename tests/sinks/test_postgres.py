@@ -27,7 +27,7 @@ NUMBERS = itertools.count()
 
 @dataclass
 class Store:
-    """A table of a test, and its sink, which connects at its first write."""
+    """A test's table, and a sink for it that connects at its first write."""
 
     url: str
     table: str = field(default_factory=lambda: f"examples_{next(NUMBERS)}")
@@ -58,7 +58,7 @@ class Store:
                 connection.execute(statement)
 
     def fails(self, body: str, when: str = "") -> None:
-        """Run this code before each row is inserted from now on."""
+        """Make each insert of a row run this code first, from now on."""
         own = f"fail_{self.table}"
         self.run(
             f"create function {own}() returns trigger language plpgsql as"
@@ -97,7 +97,7 @@ def test_unstorable_rows_are_refused(store: Store) -> None:
     assert store.rows("id, revision") == [("a", 3), ("b", 0)]
 
 
-def test_constraint_refuses_only_rows(store: Store) -> None:
+def test_constraint_refuses_only_its_rows(store: Store) -> None:
     store.write(result("a", 0))
     store.run(f"alter table {store.table} add check (query <> 'secret')")
     (refused,) = store.write(result("b", 0, query="secret"), result("c", 0))
@@ -124,7 +124,7 @@ def test_bad_content_is_refused(store: Store, bad: Any, says: str) -> None:
 
 @pytest.fixture
 def put(store: Store, monkeypatch: pytest.MonkeyPatch) -> Mock:
-    """Watch the method that writes rows, a statement at a time."""
+    """Watch the method that writes rows; each call is one statement."""
     watched = Mock(wraps=store.sink._put)
     monkeypatch.setattr(store.sink, "_put", watched)
     return watched
@@ -134,16 +134,16 @@ def test_bad_row_costs_few_statements(store: Store, put: Mock) -> None:
     rows = [result(f"r{number:03}", 0) for number in range(512)]
     rows[300] = result("r300", 0, values={"text": "nul\0"})
     assert store.refused(*rows) == ["r300"]
-    assert put.call_count == 1 + 1 + 2 * 9  # the batch, the batch again, two halves nine times
+    assert put.call_count == 1 + 1 + 2 * 9  # The batch runs twice, then two halves run nine times.
     assert len(store.ids) == 511
 
 
-def test_all_rows_may_be_refused(store: Store) -> None:
+def test_all_rows_can_be_refused(store: Store) -> None:
     rows = [result(f"r{number}", 0, values={"text": "\0"}) for number in range(33)]
     assert {*store.refused(*rows)} == {each.id for each in rows}
 
 
-def test_environment_sets_no_encoding(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sink_overrides_client_encoding(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
     with closing(PostgresSink(f"{store.url}?client_encoding=SQL_ASCII", store.table)) as sink:
         sink.write([result("a", 0, values={"price": "5 \u20ac"})])
@@ -155,7 +155,7 @@ def test_environment_sets_no_encoding(store: Store, monkeypatch: pytest.MonkeyPa
     ("state", "seen_as"),
     [
         ("08006", SinkUnavailable),  # the connection broke
-        ("25006", SinkUnavailable),  # read-only: a standby, before it is promoted
+        ("25006", SinkUnavailable),  # A standby is read-only before it is promoted.
         ("40P01", SinkUnavailable),  # deadlock
         ("53100", SinkUnavailable),  # disk full
         ("53300", SinkUnavailable),  # too many connections
@@ -173,7 +173,7 @@ def test_server_error_refuses_no_row(store: Store, state: str, seen_as: Any) -> 
         store.write(result("b", 0), result("c", 0))
 
 
-def test_many_rows_go_in_pieces(store: Store) -> None:
+def test_many_rows_are_all_written(store: Store) -> None:
     store.write(*(result(f"r{number}", 0) for number in range(2 * kind.ROWS_PER_STATEMENT + 1)))
     assert len(store.ids) == 2001
 
@@ -188,14 +188,14 @@ def test_failing_row_is_refused(store: Store) -> None:
 
 @pytest.mark.long
 def test_huge_array_is_refused(store: Store) -> None:
-    """PostgreSQL reports them as an internal error."""
+    """PostgreSQL reports such an array as an internal error."""
     huge = result("huge", 0, values={"a": [0] * (2**24 + 2)})
     assert store.refused(result("a", 0), huge) == ["huge"]
     assert store.ids == ["a"]
 
 
 def test_unselectable_row_is_refused(store: Store) -> None:
-    """A number of nine characters has 16,385 digits for the server."""
+    """The server would print a number of nine characters with 16,385 digits."""
     record = result("tiny", 0).record.replace(b'"v":0.0', b'"v":[' + b"1e-16383," * 9_000 + b"0]")
     tiny, small = parse(record), result("small", 0, values={"v": [1e-300] * 1_000})
     assert isinstance(tiny, Result)
@@ -203,7 +203,9 @@ def test_unselectable_row_is_refused(store: Store) -> None:
     assert len(store.rows("record")) == 1
 
 
-def test_statement_is_bounded(store: Store, put: Mock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_statement_size_is_bounded(
+    store: Store, put: Mock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(kind, "BYTES_PER_STATEMENT", 1_000)
     store.write(*(result(f"r{number}", 0, values={"v": "x" * 400}) for number in range(6)))
     assert [len(call.args[1]) for call in put.call_args_list] == [1] * 6
@@ -215,7 +217,8 @@ def test_unfit_table_is_refused(store: Store) -> None:
         store.write(result())
 
 
-def test_writing_needs_few_rights(store: Store) -> None:
+def test_sink_needs_no_right_to_create(store: Store) -> None:
+    """If the tables exist, a role that can select, insert and update is enough."""
     table = store.table
     store.write(result("a", 0))
     store.run(
@@ -233,7 +236,7 @@ def test_writing_needs_few_rights(store: Store) -> None:
     assert store.rows("revision") == [(1,)]
 
 
-def test_table_may_have_a_schema(store: Store) -> None:
+def test_table_can_be_in_a_schema(store: Store) -> None:
     store.run("create schema if not exists shop")
     shop = Store(store.url, "shop.results")
     shop.write(result("a", 0))
@@ -303,7 +306,7 @@ def test_slow_table_gets_small_pieces(store: Store, monkeypatch: pytest.MonkeyPa
 def test_cancelled_batch_keeps_rows(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     cancel_after(0.3, monkeypatch)
     store.write(result("before", 0))
-    # One row never ends, so no batch with it is ever written as a whole.
+    # One row takes too long, so a batch that contains it is never written.
     store.fails("if new.id = 'r050' then perform pg_sleep(60); end if;")
     rows = [result(f"r{number:03}", 0) for number in range(100)]
     for _ in range(4):

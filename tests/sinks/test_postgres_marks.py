@@ -46,7 +46,7 @@ def mark(store: Store) -> int:
 
 
 def remake(table: str, fill: str = "insert into copy_{0} table {0}") -> list[str]:
-    """Return the statements that put a new table in the place of another; without `fill` it is
+    """Return the statements that replace a table with a copy, or with an empty table if `fill` is
     empty.
     """
     statements = (
@@ -124,7 +124,7 @@ def test_marks_belong_to_one_table(store: Store) -> None:
             assert sink.marks(READER).positions == {}
 
 
-def test_missing_right_gives_remedy(store: Store) -> None:
+def test_missing_permission_has_a_remedy(store: Store) -> None:
     schema = f"own_{store.table}"
     store.run(f"create schema {schema}")
     table = f"{schema}.{store.table}"
@@ -163,7 +163,7 @@ def test_mark_is_never_ahead_of_rows(store: Store, monkeypatch: pytest.MonkeyPat
     assert mark(store) == 20
 
 
-def test_refused_rows_move_the_mark(store: Store) -> None:
+def test_mark_moves_past_refused_rows(store: Store) -> None:
     bad = result("bad", 0, values={"text": "nul\0"})
     (refused,) = store.sink.write([bad, result("b", 0)], progress(10, 20))
     assert refused.result.id == "bad"
@@ -172,7 +172,7 @@ def test_refused_rows_move_the_mark(store: Store) -> None:
 
 @pytest.mark.parametrize("rows_at_once", [1, ROWS_PER_STATEMENT])
 def test_emptied_server_is_noticed(own_postgres: PostgresServer, rows_at_once: int) -> None:
-    """No row is written to it, even where each row is a transaction of its own."""
+    """No row is written to the emptied server, even if each row is its own transaction."""
     store = Store(own_postgres.url)
     store.sink.mark(READER, {0: 0})
     store.sink.write([result("a", 0)], progress(0, 10))

@@ -75,7 +75,7 @@ def test_older_revision_is_ignored(sink: RedisSink, client: Any, keys: RedisKeys
     assert client.hgetall(keys.latest) == {b"a": record("a", 4, "emit")}
 
 
-def test_revisions_are_numbers(sink: RedisSink, client: Any, keys: RedisKeys) -> None:
+def test_revisions_compare_as_numbers(sink: RedisSink, client: Any, keys: RedisKeys) -> None:
     sink.write([result("a", 9)])
     sink.write([result("a", 10)])
     sink.write([result("b", 2**53 - 2)])
@@ -109,12 +109,12 @@ def test_lowered_bound_is_reached(
 
 
 def test_too_large_result_is_refused(sink: RedisSink) -> None:
-    """Otherwise a bound on the number of results would be no bound on bytes."""
+    """Without this limit, a bound on the number of results would not bound their bytes."""
     large = result("large", 0, values={"a": "0" * kind.BYTES_PER_CALL})
     assert [each.result.id for each in sink.write([result("a", 0), large])] == ["large"]
 
 
-def test_large_batch_goes_in_pieces(sink: RedisSink, client: Any, keys: RedisKeys) -> None:
+def test_batch_above_call_bound_is_written(sink: RedisSink, client: Any, keys: RedisKeys) -> None:
     large = [result(f"l{number}", 0, values={"v": "x" * (3 << 20)}) for number in range(3)]
     small = [result(f"s{number:04}", 0) for number in range(1201)]
     sink.write([*large, *small])
@@ -122,6 +122,9 @@ def test_large_batch_goes_in_pieces(sink: RedisSink, client: Any, keys: RedisKey
 
 
 def test_keys_share_one_slot() -> None:
+    """All keys have the sink's name as hash tag. Names with braces, empty names and bounds below 1
+    are refused.
+    """
     assert keys_of("results.windows").latest == "inorder:{results.windows}:latest"
     for name in ("", "a{b", "a}b"):
         with pytest.raises(ValueError, match="name"):
@@ -143,7 +146,7 @@ def test_wrong_key_type_is_reported(
     assert ("a", 1, "update") in feed(client, keys)
 
 
-def test_absent_server_fails_in_time(name: str) -> None:
+def test_closed_port_fails_in_time(name: str) -> None:
     with socket.socket() as placeholder:
         placeholder.bind(("127.0.0.1", 0))  # bound but not listening, so connections are refused
         port = placeholder.getsockname()[1]
@@ -175,7 +178,7 @@ def test_full_server_is_unavailable(own_redis: RedisServer, name: str) -> None:
     ("policy", "limit", "warnings"),
     [("allkeys-lru", "256mb", 1), ("allkeys-lru", "0", 0), ("noeviction", "256mb", 0)],
 )
-def test_eviction_is_warned_of_once(
+def test_eviction_warns_once(
     own_redis: RedisServer,
     name: str,
     caplog: pytest.LogCaptureFixture,
@@ -192,7 +195,7 @@ def test_eviction_is_warned_of_once(
     assert caplog.text.count("may evict keys (maxmemory-policy allkeys-lru)") == warnings
 
 
-def test_right_to_info_is_not_needed(own_redis: RedisServer, name: str) -> None:
+def test_info_permission_is_not_needed(own_redis: RedisServer, name: str) -> None:
     rights = ["+@all", "-info"]
     with redis.Redis.from_url(own_redis.url) as client:
         client.acl_setuser("app", enabled=True, passwords="+x", keys=["*"], commands=rights)
@@ -219,7 +222,7 @@ def test_lowered_bound_frees_full_server(own_redis: RedisServer, name: str) -> N
         assert client.xlen(keys_of(name).feed) < 100 + WELL_BEYOND_A_NODE
 
 
-def test_failover_looks_up_the_name(
+def test_failover_resolves_the_name_again(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After the failover the old master lives on as a replica, and its connection stays open."""
@@ -297,7 +300,7 @@ def whole(client: Any) -> bool:
     return bool(client.cluster("info")["cluster_state"] == "ok")
 
 
-def test_lost_answer_adds_no_second_entry(
+def test_lost_reply_adds_no_second_entry(
     sink: RedisSink, client: Any, keys: RedisKeys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands: list[Any] = []

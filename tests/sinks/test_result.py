@@ -18,7 +18,7 @@ from topology.wire.json_lines import encode_line, make_result_line
 
 
 @pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.found_by)
-def test_each_written_kind_is_parsed(written: topology.model.result.Result) -> None:
+def test_each_kind_of_result_is_parsed(written: topology.model.result.Result) -> None:
     value = encode_line(make_result_line(written))
     assert parse(value, written.id.encode()) == Result(
         written.id,
@@ -34,7 +34,7 @@ def test_each_written_kind_is_parsed(written: topology.model.result.Result) -> N
 
 
 @pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.found_by)
-def test_tombstone_equals_retract(
+def test_tombstone_matches_full_retract(
     written: topology.model.result.Result,
 ) -> None:
     line = make_result_line(replace(written, op="retract"))
@@ -43,7 +43,7 @@ def test_tombstone_equals_retract(
     assert isinstance(found, Result)
     assert isinstance(whole, Result)
     assert found == replace(whole, record=found.record)
-    assert parse(found.record) == found  # as the journal of files reads it
+    assert parse(found.record) == found  # The journal of files reads it like this.
 
 
 def refused(value: bytes | None, key: bytes | None = None, headers: Any = ()) -> Malformed:
@@ -78,7 +78,7 @@ def test_bad_tombstone_is_malformed(
     assert refused(None, key, [*headers.items()]).reason == reason
 
 
-def test_some_fields_may_be_absent() -> None:
+def test_optional_fields_can_be_missing() -> None:
     given = fields()
     for name in ("start", "end", "events", "values"):
         del given[name]
@@ -133,7 +133,7 @@ def without(name: str) -> bytes:
         (record(start=2, end=1), kind.INTERVAL_BACKWARDS, "start is after end"),
     ],
 )  # fmt: skip
-def test_malformed_has_a_reason(value: bytes | None, reason: str, told: str) -> None:
+def test_malformed_value_has_a_reason(value: bytes | None, reason: str, told: str) -> None:
     found = refused(value)
     assert found.reason == reason
     assert told in found.detail
@@ -146,7 +146,7 @@ def test_key_must_be_the_id(key: bytes) -> None:
     assert (found.reason, found.id) == (kind.KEY_NOT_ID, "a")
 
 
-def test_malformed_keeps_its_id() -> None:
+def test_malformed_record_keeps_its_id() -> None:
     assert refused(b'{"id": "a"}').id == "a"
     assert refused(b'{"id": 7}').id is None
 

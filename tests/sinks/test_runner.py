@@ -1,6 +1,6 @@
-"""Examples: when offsets are committed, back-pressure, and the outcome of each record.
+"""Examples: commits of offsets, back-pressure, and the outcome of each record.
 
-The consumer is a script here; `test_sinks_on_kafka.py` has the real one.
+The consumer here is scripted; `test_sinks_on_kafka.py` uses a real one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _scripted_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class Record:
-    """A message with what the runner reads, each part by a method as in the client."""
+    """A message with the parts that the runner reads, each from a method as in the client."""
 
     place: int
     content: bytes | None
@@ -62,7 +62,7 @@ AT_END = KafkaError(KafkaError._PARTITION_EOF)
 
 
 class ScriptedConsumer:
-    """A consumer that gives the records, then stops the runner; `log` gets the calls."""
+    """A consumer that returns the given records, then stops the runner; `log` records the calls."""
 
     def __init__(self, records: Sequence[Record], log: list[Any], partitions: int = 1) -> None:
         self.records = list(records)
@@ -106,7 +106,7 @@ class ScriptedConsumer:
         return told
 
     def consume(self, count: int, timeout_s: float) -> list[Record]:
-        """Wait where no record is left; the second such call belongs to another batch."""
+        """Wait if no record is left; the second such call belongs to another batch."""
         if not self._assigned:
             self._assigned = True
             self.on_assign(self, self._partitions)
@@ -135,7 +135,7 @@ class ScriptedConsumer:
 
 
 class LoggedSink(MemorySink):
-    """A sink that fails as often as `fails`, and refuses the ids in `refuses`."""
+    """A sink whose first `fails` writes fail, and which refuses the ids in `refuses`."""
 
     def __init__(self, log: list[Any]) -> None:
         super().__init__()
@@ -211,8 +211,8 @@ def updates(*revisions: int) -> list[Record]:
     return [Record(number, record("a", each)) for number, each in enumerate(revisions)]
 
 
-def ends(setting: Setting, error: type[Exception], says: str) -> None:
-    """Assert that the runner ends with this error and has committed nothing."""
+def assert_fails(setting: Setting, error: type[Exception], says: str) -> None:
+    """Assert that the runner fails with this error and commits nothing."""
     with pytest.raises(error, match=says):
         setting.runner.run()
     assert setting.log[-1] == ("close", "consumer")
@@ -298,8 +298,8 @@ def test_nothing_is_committed_without_store(
     assert [each.split(" s:")[0][-4:] for each in tries] == ["0.01", *["0.02"] * 4]
 
 
-def test_record_during_wait_comes_after() -> None:
-    """A new partition may bring a record before it is paused."""
+def test_record_in_wait_is_written_later() -> None:
+    """A new partition can deliver a record before it is paused."""
     setting = Setting(updates(0))
     setting.sink.fails = 1
     setting.consumer.while_paused = [Record(1, record("a", 1))]
@@ -323,7 +323,7 @@ def test_record_during_wait_comes_after() -> None:
     ]
 
 
-def test_side_topic_is_waited_for() -> None:
+def test_runner_waits_for_side_topic() -> None:
     setting = Setting([Record(0, b"{"), *updates(0, 1)[1:]])
     setting.letters.fails = 1
     assert setting.run() == [
@@ -376,21 +376,21 @@ def test_partition_is_paused_during_wait() -> None:
 )
 def test_deleted_topic_ends_runner(code: int) -> None:
     setting = Setting([*updates(0), Record(0, None, trouble=KafkaError(code))])
-    ends(setting, SourceFailed, "topic results")
+    assert_fails(setting, SourceFailed, "topic results")
 
 
 def test_fatal_error_ends_runner() -> None:
     setting = Setting(updates(0))
     fatal = KafkaException(KafkaError(KafkaError._FATAL))
     setting.consumer.consume = Mock(side_effect=fatal)  # type: ignore[method-assign]
-    ends(setting, SourceFailed, "topic results")
+    assert_fails(setting, SourceFailed, "topic results")
 
 
 @pytest.mark.parametrize(("committed", "expired"), [(-1001, 0), (0, 40), (30, 10), (90, 0)])
 def test_missing_offset_starts_at_first(
     committed: int, expired: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A group may have no offset, one before the topic's first, or one after its end."""
+    """A group's offset can be missing, before the topic's first offset, or after its end."""
     setting = Setting([Record(0, None, trouble=NO_OFFSET), Record(40, record("a", 0))])
     setting.consumer.committed_offset = committed
     setting.sink.positions = {0: max(0, committed)}
@@ -408,7 +408,7 @@ def test_silent_group_ends_runner(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sinks.runner.BEGIN_TIMEOUT_S", 0.1)
     setting = Setting([Record(0, None, trouble=NO_OFFSET)])
     setting.consumer.ask_failures = 10**9
-    ends(setting, SourceFailed, "topic results")
+    assert_fails(setting, SourceFailed, "topic results")
 
 
 def test_broker_error_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -423,7 +423,7 @@ def test_unusable_store_ends_runner() -> None:
     setting = Setting(updates(0))
     unusable = SinkUnusable("another table")
     setting.sink.write = Mock(side_effect=unusable)  # type: ignore[method-assign]
-    ends(setting, SinkUnusable, "another table")
+    assert_fails(setting, SinkUnusable, "another table")
 
 
 def test_repeated_result_keeps_both_offsets() -> None:
@@ -441,8 +441,8 @@ def poison(count: int, begin: int = 0) -> list[Record]:
     return [Record(begin + number, record("p", number), b"p") for number in range(count)]
 
 
-def refusing(records: Sequence[Record], batch: int, **how: Any) -> Setting:
-    """Return a runner whose store refuses the ids `p` by one constraint."""
+def refusing_runner(records: Sequence[Record], batch: int, **how: Any) -> Setting:
+    """Return a runner whose store refuses the ids `p` because of one constraint."""
     setting = Setting(records, RunnerLimits(batch, batch_wait_s=0.4), **how)
     setting.sink.refuses, setting.sink.cause = {"p"}, "no_gaps"
     return setting
@@ -450,7 +450,7 @@ def refusing(records: Sequence[Record], batch: int, **how: Any) -> Setting:
 
 @pytest.mark.parametrize("batch", [1, 7, 1_000])
 def test_runner_waits_if_all_are_refused(batch: int) -> None:
-    setting = refusing(poison(300), batch)
+    setting = refusing_runner(poison(300), batch)
     said: list[str] = []
 
     def stop() -> None:
@@ -469,7 +469,7 @@ def test_runner_waits_if_all_are_refused(batch: int) -> None:
 
 
 def test_set_aside_skips_the_named_cause() -> None:
-    setting = refusing(poison(300), 7, set_aside=("no_gaps",))
+    setting = refusing_runner(poison(300), 7, set_aside=("no_gaps",))
     setting.run()
     assert len(setting.letters.letters) == 300
 
@@ -477,13 +477,13 @@ def test_set_aside_skips_the_named_cause() -> None:
 def test_mixed_refusals_are_dead_letters() -> None:
     ids = ["a" if number % IN_A_ROW == 0 else "p" for number in range(300)]
     records = [Record(at, record(id_, at), id_.encode()) for at, id_ in enumerate(ids)]
-    setting = refusing(records, 1)
+    setting = refusing_runner(records, 1)
     setting.run()
     assert len(setting.letters.letters) == 300 - 300 // IN_A_ROW
 
 
-def test_refusals_without_cause_are_dead() -> None:
-    setting = refusing(poison(300), 7)
+def test_causeless_refusal_is_dead_letter() -> None:
+    setting = refusing_runner(poison(300), 7)
     setting.sink.cause = ""
     setting.run()
     assert len(setting.letters.letters) == 300
@@ -492,8 +492,8 @@ def test_refusals_without_cause_are_dead() -> None:
 # -- A store that was emptied ----------------------------------------------------------------------
 
 
-def behind(how: WhenBehind = WhenBehind.REFUSE, mark: int | None = None) -> Setting:
-    """Return a runner whose group has read up to offset 90; the store has that mark or none."""
+def runner_at_90(how: WhenBehind = WhenBehind.REFUSE, mark: int | None = None) -> Setting:
+    """Return a runner whose group has read to offset 90; the store has the given mark or none."""
     setting = Setting([Record(90, record("a", 9))], when_behind=how)
     setting.consumer.committed_offset = 90
     if mark is not None:
@@ -503,15 +503,17 @@ def behind(how: WhenBehind = WhenBehind.REFUSE, mark: int | None = None) -> Sett
 
 @pytest.mark.parametrize(("mark", "reaches"), [(None, 0), (0, 0), (89, 89)])
 def test_store_lacking_results_is_refused(mark: int | None, reaches: int) -> None:
-    setting = behind(mark=mark)
-    ends(setting, SinkUnusable, f"partition 0 reaches offset {reaches} and not 90.*--refill")
+    setting = runner_at_90(mark=mark)
+    assert_fails(
+        setting, SinkUnusable, f"partition 0 reaches offset {reaches} and not 90.*--refill"
+    )
     assert setting.sink.known == {}
 
 
 @pytest.mark.parametrize("mark", [90, 200])
-def test_complete_store_goes_on(mark: int) -> None:
-    """Offsets that a user has moved back are read again."""
-    setting = behind(mark=mark)
+def test_complete_store_is_accepted(mark: int) -> None:
+    """Records are read again if a user has moved the group's offsets back."""
+    setting = runner_at_90(mark=mark)
     assert setting.run() == [("write", [9]), ("commit", {0: 91})]
     assert setting.sink.positions == {0: max(mark, 91)}
 
@@ -520,7 +522,7 @@ def test_complete_store_goes_on(mark: int) -> None:
 def test_refill_reads_from_the_mark(
     mark: int | None, lowest: int, begin: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    setting = behind(WhenBehind.REFILL, mark)
+    setting = runner_at_90(WhenBehind.REFILL, mark)
     setting.consumer.lowest = lowest
     setting.consumer.records.append(Record(begin, record("a", 1)))
     limits = RunnerLimits(batch_records=1, batch_wait_s=0.005)
@@ -542,20 +544,22 @@ def test_refill_reads_from_the_mark(
 
 
 def test_refill_of_empty_topic_ends(caplog: pytest.LogCaptureFixture) -> None:
-    setting = behind(WhenBehind.REFILL)
+    setting = runner_at_90(WhenBehind.REFILL)
     setting.consumer.records.clear()
     setting.consumer.lowest = 90
     setting.run()
     assert caplog.text.count("has deleted the offsets from 0 up to 90") == 1
     assert setting.runner.counts.expired == 90
-    again = behind(mark=setting.sink.positions[0])
+    again = runner_at_90(mark=setting.sink.positions[0])
     assert again.run() == [("write", [9]), ("commit", {0: 91})]
 
 
 @pytest.mark.parametrize(("end", "mark"), [(89, 30), (90, 90), (92, 92)])
 def test_refill_passes_end_markers(end: int, mark: int) -> None:
-    """An end before the committed offset is the end before an open transaction."""
-    setting = behind(WhenBehind.REFILL, mark=30)
+    """An end before the committed offset means that a transaction is open. Nothing is committed
+    then.
+    """
+    setting = runner_at_90(WhenBehind.REFILL, mark=30)
     setting.runner._limits = RunnerLimits(batch_records=1, batch_wait_s=0.005)
     setting.consumer.records.append(Record(end, None, trouble=AT_END))
     steps = setting.run()
@@ -563,15 +567,15 @@ def test_refill_passes_end_markers(end: int, mark: int) -> None:
     assert setting.sink.positions == {0: mark}
 
 
-def test_only_refill_looks_at_the_end() -> None:
+def test_only_refill_checks_the_end() -> None:
     setting = Setting([*updates(0), Record(2, None, trouble=AT_END)])
     assert setting.run() == [("write", [0]), ("commit", {0: 1})]
 
 
-def test_offsets_deleted_in_refill_count(
+def test_refill_counts_deleted_offsets(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    setting = behind(WhenBehind.REFILL, mark=30)
+    setting = runner_at_90(WhenBehind.REFILL, mark=30)
     setting.runner._limits = RunnerLimits(batch_records=1, batch_wait_s=0.005)
     setting.consumer.records.append(Record(0, None, trouble=NO_OFFSET))
     bounds = Mock(side_effect=[(0, 200), (100, 200)])
@@ -582,7 +586,7 @@ def test_offsets_deleted_in_refill_count(
 
 
 def test_deleted_offsets_are_counted_once() -> None:
-    setting = behind(WhenBehind.REFILL, mark=30)
+    setting = runner_at_90(WhenBehind.REFILL, mark=30)
     setting.consumer.records.insert(0, Record(0, None, trouble=NO_OFFSET))
     setting.consumer.lowest = 100
     setting.run()
@@ -590,17 +594,17 @@ def test_deleted_offsets_are_counted_once() -> None:
 
 
 def test_unmarked_store_is_adopted(caplog: pytest.LogCaptureFixture) -> None:
-    setting = behind()
+    setting = runner_at_90()
     setting.sink.is_older = True
     assert setting.run() == [("write", [9]), ("commit", {0: 91})]
     assert "taken to have all that group group has read" in caplog.text
-    setting = behind(mark=30)
+    setting = runner_at_90(mark=30)
     setting.sink.is_older = True
-    ends(setting, SinkUnusable, "--refill")
+    assert_fails(setting, SinkUnusable, "--refill")
 
 
 def test_adopt_accepts_store_with_old_mark() -> None:
-    setting = behind(WhenBehind.ADOPT, mark=30)
+    setting = runner_at_90(WhenBehind.ADOPT, mark=30)
     assert setting.run() == [("write", [9]), ("commit", {0: 91})]
     assert setting.sink.positions == {0: 91}
 
@@ -618,7 +622,7 @@ def test_batch_of_dead_letters_moves_mark() -> None:
 
 
 @pytest.mark.parametrize("how", [WhenBehind.REFUSE, WhenBehind.REFILL])
-def test_store_emptied_at_work_is_noticed(how: WhenBehind) -> None:
+def test_store_emptied_midway_is_noticed(how: WhenBehind) -> None:
     limits = RunnerLimits(batch_records=1, batch_wait_s=0.4)
     setting = Setting(updates(0, 1), limits, when_behind=how)
     sink = setting.sink
@@ -644,9 +648,9 @@ def test_store_emptied_at_work_is_noticed(how: WhenBehind) -> None:
 
 
 def test_store_is_checked_without_records() -> None:
-    setting = behind()
+    setting = runner_at_90()
     setting.consumer.records = []
-    ends(setting, SinkUnusable, "lacks results")
+    assert_fails(setting, SinkUnusable, "lacks results")
 
 
 def test_new_partition_is_checked() -> None:
@@ -665,7 +669,7 @@ def test_new_partition_is_checked() -> None:
 
 
 def test_marks_of_revoked_partitions_stay() -> None:
-    """Another member of the group moves them."""
+    """Another member of the group now moves those marks."""
     setting = Setting([Record(7, record("a", 0), of=number) for number in (0, 1)], partitions=2)
     setting.sink.fails = 1
     taken = [TopicPartition("results", 1)]

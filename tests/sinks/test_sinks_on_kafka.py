@@ -34,10 +34,10 @@ TIMEOUT_S = 60.0
 
 
 @contextmanager
-def running(
+def run_in_thread(
     brokers: str, topic: str, sink: MemorySink, how: WhenBehind = WhenBehind.REFUSE
 ) -> Iterator[Runner]:
-    """Run a runner in a thread, and stop it at the end."""
+    """Run a runner in a thread, and stop it when the block is left."""
     consumer = make_consumer(brokers, topic)
     marks = Bookmarks(sink, Reader(topic, topic), how)
     runner = Runner(consumer, topic, sink, marks, Mock(), RunnerLimits())
@@ -57,7 +57,7 @@ def wait_for_read(brokers: str, topic: str, producer: ResultsProducer) -> None:
 
 
 def all_read(brokers: str, topic: str, sink: MemorySink, producer: ResultsProducer) -> Runner:
-    with running(brokers, topic, sink) as runner:
+    with run_in_thread(brokers, topic, sink) as runner:
         wait_for_read(brokers, topic, producer)
     return runner
 
@@ -99,7 +99,7 @@ def test_deleted_records_are_counted(
         for future in admin.delete_records([first_kept]).values():
             future.result(TIMEOUT_S)
         runner = all_read(kafka.bootstrap, topic, sink, producer)
-    # Each transaction takes two offsets: a record and a marker. 1 was next to read, 8 is kept.
+    # Each transaction takes two offsets: a record and a marker. Offsets 1 to 7 are deleted.
     assert runner.counts.expired == 7
     assert "the next offset to read, 1, no longer exists" in caplog.text
     assert sink.known["a"].revision == 4
@@ -118,14 +118,14 @@ def test_refill_passes_marker_at_end(kafka: SharedKafka, unique_name: UniqueName
         group = ConsumerGroupTopicPartitions(topic, [place])
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
         admin.alter_consumer_group_offsets([group])[topic].result(TIMEOUT_S)
-        with running(kafka.bootstrap, topic, sink, WhenBehind.REFILL):
+        with run_in_thread(kafka.bootstrap, topic, sink, WhenBehind.REFILL):
             wait_until(lambda: sink.positions == {0: 2}, "the mark to pass the marker")
         producer.results([result("a", 1)])
         all_read(kafka.bootstrap, topic, sink, producer)
     assert sink.known["a"].revision == 1
 
 
-def test_sinks_of_a_group_share_topic(kafka: SharedKafka, unique_name: UniqueName) -> None:
+def test_sinks_of_a_group_share_a_topic(kafka: SharedKafka, unique_name: UniqueName) -> None:
     topic = unique_name("results")
     kafka.create_topic(topic, partitions=4)
     one, other = MemorySink(), MemorySink()
@@ -139,11 +139,11 @@ def test_sinks_of_a_group_share_topic(kafka: SharedKafka, unique_name: UniqueNam
 
     with (
         ResultsProducer(kafka.bootstrap, topic) as producer,
-        running(kafka.bootstrap, topic, one) as first,
+        run_in_thread(kafka.bootstrap, topic, one) as first,
     ):
         producer.results(changes[:1_000])
         wait_for_read(kafka.bootstrap, topic, producer)
-        with running(kafka.bootstrap, topic, other) as second:
+        with run_in_thread(kafka.bootstrap, topic, other) as second:
             wait_until(is_shared, "the second to have a part")
             producer.results(changes[1_000:])
             wait_for_read(kafka.bootstrap, topic, producer)
@@ -155,7 +155,7 @@ def test_sinks_of_a_group_share_topic(kafka: SharedKafka, unique_name: UniqueNam
 
 
 @pytest.mark.redis
-def test_killed_store_is_waited_for(
+def test_sink_waits_for_killed_store(
     kafka: SharedKafka, own_redis: RedisServer, topic: str, tmp_path: Path
 ) -> None:
     place = redis_place(own_redis, topic)
@@ -186,8 +186,8 @@ def test_killed_store_is_waited_for(
 
 
 @contextmanager
-def in_files(brokers: str, topic: str, folder: Path, *more: str) -> Iterator[SinkProcess]:
-    """Run a sink that writes to `out` in the folder."""
+def run_file_sink(brokers: str, topic: str, folder: Path, *more: str) -> Iterator[SinkProcess]:
+    """Run a sink that writes to `out` in this folder."""
     where = ("--brokers", brokers, "--topic", topic, "--group", topic)
     output = ("--folder", str(folder / "out"), "--format", "jsonl")
     sink = SinkProcess("sink", folder / "sink", "files", *where, *output, *more)
@@ -211,7 +211,7 @@ def test_dead_letters_reach_their_topic(
                 (b"wrong", result("a", 1).record, {}),
             ]
         )
-        with in_files(kafka.bootstrap, topic, tmp_path, "--dead-topic", dead) as sink:
+        with run_file_sink(kafka.bootstrap, topic, tmp_path, "--dead-topic", dead) as sink:
             wait_for_read(kafka.bootstrap, topic, producer)
             assert sink.metrics()["control"] == 1
     assert rows_in(tmp_path / "out") == [result("a", 0)]
@@ -220,10 +220,12 @@ def test_dead_letters_reach_their_topic(
     assert told == [("dead", topic, 1, "not_json"), ("dead", topic, 3, "key_not_id")]
 
 
-def test_header_name_of_bytes_ends_no_sink(
+def test_sink_survives_bad_header_names(
     kafka: SharedKafka, unique_name: UniqueName, tmp_path: Path
 ) -> None:
-    """Reading such a name breaks the client. A sink reads headers where a record has no value."""
+    """Reading a header whose name is not UTF-8 breaks the client. A sink reads the headers of
+    records without a value.
+    """
     topic = unique_name("results")
     kafka.create_topic(topic)
     changes = [result(f"r{number}", 0) for number in range(200)]
@@ -235,14 +237,14 @@ def test_header_name_of_bytes_ends_no_sink(
             for _ in range(4):  # enough calls for Python's specialized call path
                 send_with_no_name(kafka.bootstrap, topic, b"gone", None, (b"op", b"retract"))
         producer.results(changes[100:])
-        with in_files(kafka.bootstrap, topic, tmp_path) as sink:
+        with run_file_sink(kafka.bootstrap, topic, tmp_path) as sink:
             wait_for_read(kafka.bootstrap, topic, producer)
     ids = {each.id for each in rows_in(tmp_path / "out")}
     assert ids == {*(each.id for each in changes), *(f"stranger{n}" for n in range(5))}
     assert [each["reason"] for each in sink.dead_letters] == ["value_missing"] * 20
 
 
-def test_silent_side_topic_is_unavailable(
+def test_unreachable_side_topic_raises(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sinks.dead.DELIVERY_TIMEOUT_S", 1.0)

@@ -1,7 +1,7 @@
 """End to end: Kafka, the command, each kind of store, and kill -9 in mid-flow.
 
-The topic holds results in transactions, some of them aborted, with control records and malformed
-ones between. Each sink is killed several times while it writes. At the end the stores equal the
+The topic holds results in transactions, some of them aborted, with control and malformed records
+between them. Each sink is killed several times while it writes. At the end the stores match the
 oracle, and every malformed record has its dead letter.
 """
 
@@ -61,7 +61,7 @@ def publish(producer: ResultsProducer) -> MemorySink:
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(3, marks=pytest.mark.chaos)])
-def test_stores_equal_the_oracle(
+def test_stores_match_the_oracle(
     kafka: SharedKafka,
     redis_server: RedisServer,
     postgres_server: PostgresServer,

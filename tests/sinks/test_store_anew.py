@@ -64,9 +64,9 @@ def test_refill_restores_all_results(
         wait_until(has_read, "the first results to be read", lambda: plain.log)
         empty()
         producer.results(RESULTS[118:])
-        is_refused()  # emptied between two batches
+        is_refused()  # The store was emptied between two batches.
         plain.start()
-        is_refused()  # and found empty at a start
+        is_refused()  # The store is found empty at a start.
     with served([refilling]):
         has_all()
         empty()

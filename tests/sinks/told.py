@@ -1,7 +1,7 @@
 """Results topics of a worker, and the same results from a replay of its log.
 
-The queries have updates and retracts of windows and of matches, where events are out of order, and
-one of them overflows its LIMIT.
+Events that are out of order make the queries update and retract windows and matches. One query
+overflows its LIMIT.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ tick_lag: 3s
 
 
 def as_tables(unique: str) -> str:
-    """Return the same queries, each with a topic of its own."""
+    """Return the same queries, each with its own topic."""
     return re.sub(
         r"^  (\w+): \{(?=pattern|window)",
         rf"  \1-{unique}: {{upsert: true, ",
@@ -70,9 +70,9 @@ def value_of(row: Row) -> bytes:
 
 
 def beat(setting: Setting, rows: Sequence[Row]) -> None:
-    """Send heartbeats after the last event of every source, and again when all waits are over.
+    """Send heartbeats after the last event of every source, and again after all waits.
 
-    Everything becomes final, for the worker and for the replay.
+    This makes everything final, for the worker and for the replay.
     """
     last: dict[str, int] = {}
     for row in rows:
@@ -152,7 +152,7 @@ def worked(
     *,
     killed: float | None = None,
 ) -> list[Line]:
-    """Return a replay's results of events that a worker has processed, once its topics equal them.
+    """Return a replay's results once the worker's topics hold the same results.
 
     The worker is killed after the share `killed` of the events.
     """

@@ -88,8 +88,8 @@ def group_has_read(brokers: str, topic: str, group: str, next_offsets: Mapping[i
 def history(seed: int, ids: int, changes: int) -> Iterator[Result]:
     """Yield changes of results: revisions of an id rise by one, with retracts between.
 
-    The ids that change move on through all of them, `RECENT` at a time. So most ids have their last
-    revision early, and a later one cannot hide that it was lost.
+    Changes move through the ids, `RECENT` at a time. So most ids have their last revision early,
+    and no later revision can hide its loss.
     """
     rng = random.Random(seed)
     revisions = [-1] * ids

@@ -35,7 +35,7 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
-    # A listing of files is a job of so many tasks; the default is 10,000.
+    # A listing of files is a job of this many tasks; the default is 10,000.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",

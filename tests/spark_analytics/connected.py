@@ -1,8 +1,8 @@
 """Output of the functions of `spark_analytics` for a few records, as plain rows, by either kind of
 session.
 
-Run as a program, it uses Spark Connect, on a server of its own on this machine. Functions of Spark
-are of one kind in a process, so the two cannot be compared within one.
+Run as a program, it uses Spark Connect on its own local server. A process has only one kind of
+Spark function, so the two kinds cannot be compared within one process.
 """
 
 from __future__ import annotations

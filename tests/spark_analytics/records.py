@@ -124,7 +124,7 @@ def watermark(ref_ns: int, at_ns: int, stream: str = "default") -> Event:
 
 
 def write_parts(spark: SparkSession, records: Sequence[Record], folder: Path, parts: int) -> None:
-    """Write the records as `parts` files, which a stream of one file a batch reads in turn."""
+    """Write the records as `parts` files, which a stream with one file per batch reads in turn."""
     size = -(-len(records) // parts)
     for part in range(parts):
         begin = part * size
@@ -133,7 +133,7 @@ def write_parts(spark: SparkSession, records: Sequence[Record], folder: Path, pa
 
 
 def stream_of(spark: SparkSession, folder: Path) -> DataFrame:
-    """Return a stream over the files of `write_parts`, one file a batch."""
+    """Return a stream over the files of `write_parts`, with one file per batch."""
     reader = spark.readStream.schema(f"{SCHEMA}, part STRING").option("maxFilesPerTrigger", 1)
     return reader.parquet(str(folder)).drop("part")
 

@@ -1,5 +1,5 @@
-"""Oracle: windows of a stream, stopped and restarted in mid-flow, equal the same function in batch.
-The batch equals a count by hand.
+"""Oracle: windows of a stream, stopped and restarted in mid-flow, match the same function in batch.
+The batch matches a count by hand.
 """
 
 from __future__ import annotations
@@ -86,6 +86,7 @@ def row_values(rows: DataFrame) -> list[tuple[object, ...]]:
 
 
 def test_batch_counts_each_event(spark: SparkSession) -> None:
+    """Late events, watermarks and events of other streams are not counted."""
     events = seeded_events(1, 400)
     rows = windowed(frame(spark, ordered_records(events)), WINDOWS["tumbling"])
     counts: dict[tuple[int, str], list[int]] = defaultdict(list)
@@ -112,7 +113,7 @@ def test_batch_counts_each_event(spark: SparkSession) -> None:
     }
 
 
-def test_resumed_stream_equals_batch(spark: SparkSession, tmp_path: Path) -> None:
+def test_resumed_stream_matches_batch(spark: SparkSession, tmp_path: Path) -> None:
     """No delay is needed, since the topic is in order. Tumbling windows are streamed in
     test_end_to_end.py.
     """

@@ -1,5 +1,5 @@
-"""Oracle: the SQL of docs/guides/spark.md for current and past results equals `silver.as_of`. It
-runs as it stands, over tables of each format, at instants of revisions. Examples: which rows it
+"""Oracle: the SQL in docs/guides/spark.md for current and past results agrees with `silver.as_of`.
+It runs unchanged over tables of each format, at instants of revisions. Examples: which rows it
 reads.
 """
 
@@ -40,7 +40,7 @@ def texts() -> tuple[str, str, str]:
 
 
 def all_revisions(spark: SparkSession) -> DataFrame:
-    """Return revisions of results, with repeats, shared instants, and two clocks in one place."""
+    """Return revisions of results, with repeats, shared instants, and instants that step back."""
     rng = Random(25)
     at_us = 0
     revisions: dict[str, int] = {}
@@ -72,7 +72,7 @@ def scanned(spark: SparkSession, text: str) -> str:
     return "\n".join(line for line in lines if "Scan" in line)
 
 
-def test_documented_sql_equals_as_of(spark: SparkSession, tmp_path: Path) -> None:
+def test_documented_sql_matches_as_of(spark: SparkSession, tmp_path: Path) -> None:
     rows = all_revisions(spark).cache()
     view, now, then = texts()
     moments = rows.select("at_time", "at_ns").distinct().orderBy("at_time").collect()

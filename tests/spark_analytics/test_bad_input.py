@@ -1,4 +1,4 @@
-"""End to end: errors in input, topics and checkpoints get a table or one clear line."""
+"""End to end: errors in input, topics and checkpoints result in a table or in one clear line."""
 
 from __future__ import annotations
 
@@ -73,9 +73,10 @@ def make_again(setting: Setting) -> None:
     )
 
 
-def test_bad_rows_and_wrong_checkpoints(
+def test_bad_rows_are_kept_with_reasons(
     spark: SparkSession, setting: Setting, tmp_path: Path
 ) -> None:
+    """A run with another window, job or checkpoint, or on a recreated topic, is refused."""
     reasons = fill(setting)
     run(setting, tmp_path, "rates", *SCHEMA, "--until-caught-up").well()
     tables = str(tmp_path / "rates")
@@ -104,7 +105,7 @@ def test_bad_rows_and_wrong_checkpoints(
 
 
 def test_recreated_topic_ends_job(spark: SparkSession, setting: Setting, tmp_path: Path) -> None:
-    """Offsets alone would not show it, because the new topic has more records than the old one."""
+    """Offsets alone would not reveal the new topic: it has more records than the old one."""
     fill(setting)
     commits = tmp_path / "checkpoints" / "rates" / "late" / "commits" / "0"
     failed: list[BaseException] = []

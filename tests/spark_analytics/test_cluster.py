@@ -49,8 +49,8 @@ topics: {{partitions: 1, replication: 1, clock: clock-{name}}}
 """
 
 
-def asked(arguments: list[str]) -> Any:
-    """Return the options that `inorder spark` parses; a refusal is an error here."""
+def parse_arguments(arguments: list[str]) -> Any:
+    """Return the options that `inorder spark` parses from the arguments, or raise its refusal."""
     from cli.spark.job import Asked
 
     name, *rest = arguments
@@ -62,10 +62,10 @@ def asked(arguments: list[str]) -> Any:
     return Asked(topology=topology, security=PLAINTEXT, **options)
 
 
-def test_manifest_has_good_arguments(spark: SparkSession) -> None:
+def test_manifest_arguments_are_valid(spark: SparkSession) -> None:
     assert [*FOLDER.glob("*.yaml")] == [MANIFEST]
     spec = yaml.safe_load(MANIFEST.read_text())["spec"]
-    wanted = asked(spec["arguments"])
+    wanted = parse_arguments(spec["arguments"])
     assert wanted.interval is not None  # the job runs continuously, so that restarts make sense
     mounts = [mount["mountPath"] for mount in spec["executor"]["volumeMounts"]]
     assert wanted.out in mounts
@@ -91,7 +91,7 @@ def test_image_agrees_with_manifest() -> None:
     assert {f"!{lock}" for lock in locks} <= set(let_in)
 
 
-def test_package_has_every_module(tmp_path: Path) -> None:
+def test_modules_load_from_the_package(tmp_path: Path) -> None:
     package.build(tmp_path)
     modules = (
         "cli.main, cli.spark.command, cli.spark.job, cli.spark.jars, spark_analytics.jobs.running"
@@ -107,7 +107,7 @@ def test_package_has_every_module(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.kafka
 def test_spark_submit_runs_a_job(spark: SparkSession, kafka: SharedKafka, tmp_path: Path) -> None:
-    """It runs in local mode, with only the package and its Python."""
+    """Spark runs in local mode, with only the package and its Python."""
     name = uuid.uuid4().hex[:8]
     file = tmp_path / "topology.yaml"
     file.write_text(TOPOLOGY.format(name=name))

@@ -1,5 +1,5 @@
-"""Oracle: functions and bounded jobs give the same rows by Spark Connect, on a local server. A job
-that needs Java in this process is refused.
+"""Oracle: functions and bounded jobs return the same rows with Spark Connect, on a local server. A
+job that needs Java in this process is refused.
 """
 
 from __future__ import annotations

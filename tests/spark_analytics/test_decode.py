@@ -1,5 +1,6 @@
-"""Oracle: rows of raw topics equal `topology.wire.header_reader`, and rows of ordered topics the
-input of `topology.wire.header_writer`. Examples: records that no stage wrote, and payloads.
+"""Oracle: rows of raw topics match what `topology.wire.header_reader` reads, and rows of ordered
+topics match what `topology.wire.header_writer` wrote. Examples: records that no stage wrote, and
+payloads.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ def seeded_headers(seed: int) -> list[tuple[str, bytes | None]]:
     return headers
 
 
-def one_by_one() -> list[list[tuple[str, bytes | None]]]:
-    """Return each value of the table alone beside good ones."""
+def list_single_values() -> list[list[tuple[str, bytes | None]]]:
+    """Return headers with each value of the table in turn; all others are good."""
     found: list[list[tuple[str, bytes | None]]] = []
     for name, values in VALUES.items():
         others: list[tuple[str, bytes | None]] = [(n, v) for n, v in GOOD.items() if n != name]
@@ -83,9 +84,9 @@ def read(row: SparkRow) -> tuple[object, ...]:
     return None, row.stream, row.source, row.epoch, row.seq, row.ts_ns, row.type, row.kind
 
 
-def test_raw_rows_equal_the_reader(spark: SparkSession) -> None:
+def test_raw_rows_match_the_reader(spark: SparkSession) -> None:
     """An RFC 3339 timestamp too large for a long has the fault `ts_unreadable`."""
-    headers = one_by_one() + [seeded_headers(seed) for seed in range(400)]
+    headers = list_single_values() + [seeded_headers(seed) for seed in range(400)]
     records = [
         Record(None, b"", found, offset, 1_000 + offset) for offset, found in enumerate(headers)
     ]
@@ -105,7 +106,7 @@ def test_raw_rows_equal_the_reader(spark: SparkSession) -> None:
     assert sum(row.fault is None for row in rows) > 50
 
 
-def test_ordered_rows_equal_events(spark: SparkSession) -> None:
+def test_ordered_rows_match_events(spark: SparkSession) -> None:
     events = []
     for number in range(20):
         event = Event("default", f"s{number % 3}", number % 2, number, BEGIN_NS + number, 0)

@@ -1,4 +1,4 @@
-"""Oracle: the disorder audit equals counts made by hand. Example: gaps, open and filled."""
+"""Oracle: the disorder audit agrees with counts made by hand. Example: gaps, open and filled."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_raw_disorder_is_counted(spark: SparkSession) -> None:
 
 
 def test_late_events_are_counted(spark: SparkSession) -> None:
-    """A stream gives the same (test_end_to_end.py)."""
+    """test_end_to_end.py shows the same for a stream."""
     events = plain_sort(crowd(300).rows, 5 * MS)
     audited = disorder.summarize_ordered(decode.select_sound(ordered_frame(spark, events)), WINDOW)
     found = Counter[str]()
@@ -115,7 +115,7 @@ def test_gap_is_open_until_filled(spark: SparkSession) -> None:
     assert [(row.offset, row.reason) for row in declared.bad.collect()] == [(4, "gap_unreadable")]
 
 
-def test_limits_of_a_long_are_counted(spark: SparkSession) -> None:
+def test_extreme_longs_are_counted(spark: SparkSession) -> None:
     least, greatest = 1 - (1 << 63), (1 << 63) - 1
     rows = [Row(BEGIN_NS, "s", seq, ts) for seq, ts in ((0, least), (greatest, greatest))]
     raw = decode.split(decode.decode_raw(frame(spark, raw_records(rows)), HeaderConfig())).events

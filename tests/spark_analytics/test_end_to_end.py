@@ -1,4 +1,4 @@
-"""End to end: Spark reads the output of a real worker on a real broker, by the command.
+"""End to end: the command reads the output of a real worker from a real broker with Spark.
 
 The oracle of the ordered topic is the plain sort of `spark_analytics.truth`; the oracle of each
 streaming job is the same job in batch.
@@ -39,7 +39,7 @@ and the events, which are years older, would all be late."""
 
 @pytest.fixture(scope="module")
 def written(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory) -> Setting:
-    """Put events out of order, with duplicates, gaps and bad records, in order by a worker.
+    """Let a worker order events that arrive out of order, with duplicates, gaps and bad records.
 
     The clock topic gets rounds of time sync.
     """
@@ -48,7 +48,7 @@ def written(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory) -> Set
     send(setting, [("s", b"?", headers) for headers in UNREADABLE.values()])
     play(setting, ROWS, None, worker_count=1)
     late_ns = time.time_ns() + 3_600 * S
-    write_ordered(setting, [watermark(late_ns, late_ns)])  # so that all windows close
+    write_ordered(setting, [watermark(late_ns, late_ns)])  # All windows close.
     tell_clocks(setting)
     return setting
 
@@ -69,7 +69,7 @@ def tell_clocks(setting: Setting) -> None:
     deliver(setting.bootstrap, setting.topology.topics.clock, records)
 
 
-def test_ordered_topic_equals_plain_sort(
+def test_ordered_topic_matches_plain_sort(
     spark: SparkSession, written: Setting, tmp_path: Path
 ) -> None:
     run(written, tmp_path, "truth", "--batch").well()
@@ -96,7 +96,7 @@ def test_ordered_topic_equals_plain_sort(
         ("clocks", ["rounds", "declared", "bad", "stamps-default"], ["offsets"]),
     ],
 )
-def test_streaming_job_equals_batch(
+def test_streaming_job_matches_batch(
     spark: SparkSession,
     written: Setting,
     tmp_path: Path,

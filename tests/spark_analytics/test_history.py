@@ -45,7 +45,8 @@ def recorded(folder: Path) -> tuple[Path, Lines]:
     return path, replayed(folder / "t.yaml", path)[0]
 
 
-def test_format_equals_a_replay(spark: SparkSession, tmp_path: Path) -> None:
+def test_format_matches_a_replay(spark: SparkSession, tmp_path: Path) -> None:
+    """A missing topology and an unknown table are refused."""
     path, wanted = recorded(tmp_path)
     spark.dataSource.register(InorderSource)
     for kind in ("event", "window"):
@@ -58,7 +59,7 @@ def test_format_equals_a_replay(spark: SparkSession, tmp_path: Path) -> None:
         asked.option("table", "event").load(str(path))
 
 
-def test_frame_gives_tables(spark: SparkSession, tmp_path: Path) -> None:
+def test_frame_gives_tables_of_a_replay(spark: SparkSession, tmp_path: Path) -> None:
     path, wanted = recorded(tmp_path)
     events = spark.read.json(str(path)).orderBy("ts")
     found = history(events, str(tmp_path / "t.yaml"))
@@ -70,7 +71,7 @@ def test_frame_gives_tables(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_law_folder_equals_one_file(seed: int, tmp_path: Path) -> None:
+def test_law_folder_matches_one_file(seed: int, tmp_path: Path) -> None:
     rng = Random(seed)
     setting = streams.some(seed, rng, tmp_path)
     whole = streams.recording(rng, tmp_path / "whole.jsonl")

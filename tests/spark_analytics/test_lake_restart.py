@@ -1,8 +1,8 @@
 """Oracle: tables of Iceberg written by jobs that are killed with -9 at random.
 
-Each event is there once. Corrected results have their highest revision, and equal those of the
+Each event is there once. Corrected results have their highest revision, and match those of the
 batch job row by row. Readers see whole batches only, in tables that grow and in tables whose rows
-are merged. The statements of docs/guides/spark.md remove the files that kills have left.
+are merged. The statements in docs/guides/spark.md remove the files that kills have left.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def killed_at_random(
     kills: int,
     look: Callable[[], None],
 ) -> None:
-    """Kill the job several times, each some time after its next commit, and let it finish.
+    """Kill the job several times, each time shortly after its next commit, and then let it finish.
 
     Call `look` meanwhile and afterwards.
     """
@@ -122,13 +122,13 @@ def test_kills_leave_each_event_once(
     assert found.count() == found.select("position").distinct().count() == len(events)
     assert found.where("late").count() == late
 
-    maintained(spark, tmp_path, "events", "frontiers")
-    run(setting, tmp_path, *job, "--until-caught-up").well()  # known without its snapshot
+    run_upkeep(spark, tmp_path, "events", "frontiers")
+    run(setting, tmp_path, *job, "--until-caught-up").well()  # No event is added twice.
     assert found.count() == len(events)
 
 
-def maintained(spark: SparkSession, folder: Path, *tables: str) -> None:
-    """Run the upkeep as if days later, and assert that only files in use are left on disk."""
+def run_upkeep(spark: SparkSession, folder: Path, *tables: str) -> None:
+    """Run the upkeep as if days had passed, and assert that only files in use are left on disk."""
     for path in folder.rglob("*"):
         if path.is_file() and "checkpoints" not in path.parts:
             os.utime(path, (time.time() - OLD_S,) * 2)
@@ -149,7 +149,7 @@ def latest(words: Sequence[WindowResult]) -> Standing:
     return frozenset((word.id, word.revision, word.op != "retract") for word in said.values())
 
 
-def test_results_after_kills_equal_batch(
+def test_results_after_kills_match_batch(
     spark: SparkSession, kafka: SharedKafka, tmp_path: Path
 ) -> None:
     stages = "reorder+merge+window"
@@ -186,5 +186,5 @@ def test_results_after_kills_equal_batch(
     assert streamed.read("windows").count() == len(words)
     final = streamed.read("windows_current").select("id", "revision", "current").collect()
     assert frozenset(map(tuple, final)) == latest(words)
-    maintained(spark, tmp_path, "windows", "windows_current")
+    run_upkeep(spark, tmp_path, "windows", "windows_current")
     assert streamed.read("windows").count() == len(words)

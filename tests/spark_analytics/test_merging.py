@@ -1,7 +1,7 @@
-"""A MERGE of results reads only the files that can hold one of theirs, and the table stays correct.
+"""A MERGE of results reads only the files that can contain their ids, and the table stays correct.
 
 Examples: files that need not be read are damaged, so reading one fails. Oracle: seeded revisions of
-windows, sessions and matches, merged batch by batch, equal a plain fold.
+windows, sessions and matches, merged batch by batch, match a plain fold.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def current_rows(lake: Any) -> dict[str, tuple[str | None, int, int | None]]:
         ),
     ],
 )
-def test_other_files_are_not_read(
+def test_unaffected_files_are_not_read(
     spark: SparkSession, tmp_path: Path, kind: Format, shape: Shape
 ) -> None:
     lake = open_lake(spark, kind, str(tmp_path / "job"), "job")
@@ -90,7 +90,7 @@ def test_other_files_are_not_read(
         lake.read("current").collect()
 
 
-def test_merged_results_equal_a_fold(
+def test_merged_results_match_a_fold(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bounds, "MAX_SPANS", 5)
@@ -131,7 +131,7 @@ def test_spans_are_few_and_cover_all() -> None:
     ]
 
 
-def test_topology_tells_settled_columns(spark: SparkSession, tmp_path: Path) -> None:
+def test_topology_decides_settled_columns(spark: SparkSession, tmp_path: Path) -> None:
     topology = parse("""\
 streams: {a: {}, b: {}}
 queries:

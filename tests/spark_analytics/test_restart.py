@@ -1,4 +1,4 @@
-"""Oracle: a stream killed with -9 in its batches and restarted equals the batch job, row by row.
+"""Oracle: a stream killed with -9 in its batches and restarted matches the batch job, row by row.
 Its tables hold whole windows, each event counted once.
 """
 
@@ -55,7 +55,7 @@ class Run:
         return (commits / str(batches - 1)).exists
 
     def check(self, spark: SparkSession, events: Sequence[Event]) -> int:
-        """Assert that the tables equal the batch, which equals the events; return the number of
+        """Assert that the tables match the batch, and the batch the events; return the number of
         windows.
         """
         want = counted(spark, self.folder / "rates-batch")
@@ -64,7 +64,7 @@ class Run:
         return len(want)
 
 
-def prepared(kafka: SharedKafka, folder: Path, count: int) -> tuple[Run, list[Event]]:
+def prepare_run(kafka: SharedKafka, folder: Path, count: int) -> tuple[Run, list[Event]]:
     """Write events of twenty sources, 12 % of them delayed, with gaps, duplicates and lateness."""
     setting = fused(kafka.bootstrap, folder)
     written = in_order(setting, crowd(count).rows)
@@ -76,10 +76,10 @@ def prepared(kafka: SharedKafka, folder: Path, count: int) -> tuple[Run, list[Ev
 
 
 @pytest.mark.spark
-def test_killed_stream_equals_batch(
+def test_killed_stream_matches_batch(
     spark: SparkSession, kafka: SharedKafka, tmp_path: Path
 ) -> None:
-    run_, events = prepared(kafka, tmp_path, 2_000)
+    run_, events = prepare_run(kafka, tmp_path, 2_000)
     stream = [*run_.stream, "--every", "100ms"]
     killed(run_.setting, tmp_path, *stream, until=run_.has_done(2))
     unfinished = len(counted(spark, tmp_path / "rates"))
@@ -90,9 +90,11 @@ def test_killed_stream_equals_batch(
 
 @pytest.mark.spark_long
 @pytest.mark.timeout(1_800)
-def test_million_events_two_kills(spark: SparkSession, kafka: SharedKafka, tmp_path: Path) -> None:
-    """It runs as for a user, in processes of their own with Spark's own settings."""
-    run_, events = prepared(kafka, tmp_path, 1_040_000)
+def test_million_events_survive_two_kills(
+    spark: SparkSession, kafka: SharedKafka, tmp_path: Path
+) -> None:
+    """Jobs run as for a user: in their own processes, with Spark's own settings."""
+    run_, events = prepare_run(kafka, tmp_path, 1_040_000)
     run_ = replace(run_, window="200ms", per_batch=100_000, tables=(TABLE, "late"))
     assert len(events) > 1_000_000
     began_s = time.monotonic()

@@ -1,4 +1,4 @@
-"""Oracle: results folded by Spark equal a dictionary. Examples: bad records, control records, and
+"""Oracle: results folded by Spark match a dictionary. Examples: bad records, control records, and
 every field of a result.
 """
 
@@ -96,7 +96,7 @@ def test_latest_revision_is_current(spark: SparkSession) -> None:
 
 
 def test_tombstone_retracts_result(spark: SparkSession) -> None:
-    """Its rows equal those of whole retracts; `line` has the fields of the headers."""
+    """Rows of tombstones match those of whole retracts; `line` has the fields of the headers."""
     said = [{**one, "stream": "s"} for one in seeded_results(9)]
     rows = [
         Record(row.key, None, retraction_headers(one), row.offset, 0, topic="r")
@@ -127,9 +127,9 @@ def test_tombstone_retracts_result(spark: SparkSession) -> None:
         assert isinstance(record_of(row.line), RetractRecord)
 
 
-def test_control_and_bad_records_differ(spark: SparkSession) -> None:
-    """A control record is known by its header, whatever its value, or by having no value. An
-    overflow is also known by its value.
+def test_control_records_are_recognized(spark: SparkSession) -> None:
+    """A control record is recognized by its header, whatever its value, or by its missing value. An
+    overflow can be recognized by its value alone.
     """
     overflow = Overflow(7, "pitch", "q", Member("b", "s1", 0, 5, 3), 2)
     said = encode_line(make_result_line(overflow))
@@ -209,7 +209,7 @@ JOIN = "j: {join: interval 1s, sides: {a: {}, b: {}}}"
         ([PATTERN, JOIN], {"results.matches", "results.joins"}, {"joins", "overflows-matches"}),
     ],
 )
-def test_needed_topics_are_read(
+def test_only_needed_topics_are_read(
     spark: SparkSession, queries: list[str], read: set[str], tables: set[str]
 ) -> None:
     topology = parse(f"streams: {{default: {{}}}}\nqueries: {{{', '.join(queries)}}}")

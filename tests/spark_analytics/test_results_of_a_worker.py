@@ -60,7 +60,7 @@ def assert_overflows(rows: list[Row], records: list[Read]) -> None:
     assert found == {place: lines_of([each]) for place, each in control.items()}
 
 
-def test_tables_equal_the_worker(spark: SparkSession, kafka: SharedKafka, tmp_path: Path) -> None:
+def test_tables_match_the_worker(spark: SparkSession, kafka: SharedKafka, tmp_path: Path) -> None:
     stages = "reorder+merge+window+pattern"
     setting = settle(
         kafka.bootstrap, tmp_path, stages=stages, stream=STREAM, state="memory", more=QUERIES

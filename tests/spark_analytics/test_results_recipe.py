@@ -1,4 +1,4 @@
-"""Example: Spark's recipe of docs/guides/results.md, as it is written there."""
+"""Example: Spark's recipe in docs/guides/results.md, as written there."""
 
 from __future__ import annotations
 

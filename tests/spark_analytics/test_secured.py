@@ -28,7 +28,7 @@ pytestmark = [*SPARK, pytest.mark.kafka]
 
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("listener", sorted(LISTENERS.keys() - {"BEARER"}))
-def test_each_listener_serves_spark(
+def test_spark_reads_from_each_listener(
     spark: SparkSession, secured: Secured, listener: str, tmp_path: Path
 ) -> None:
     kafka = tmp_path / "kafka.properties"
@@ -60,6 +60,6 @@ def test_key_unreadable_by_java_is_refused(secured: Secured, tmp_path: Path) -> 
         java_settings(read_security(settings.replace(str(new), str(old)), {}))
 
 
-def test_tokens_are_refused(secured: Secured) -> None:
+def test_token_login_is_refused(secured: Secured) -> None:
     with pytest.raises(Refused, match="accepts a certificate or SCRAM"):
         java_settings(read_security(secured.settings("BEARER"), {}))

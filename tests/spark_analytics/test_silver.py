@@ -1,4 +1,4 @@
-"""Examples: which records end in which table of the job `events`, also after a failure."""
+"""Examples: which records go to which table of the job `events`, including after a failure."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ FRONTIER_NS = BEGIN_NS + EVENTS * S // 6
 
 
 class Files:
-    """Topics as folders of Parquet that are streamed, a file a batch.
+    """Topics as folders of Parquet that are streamed, one file per batch.
 
     An empty topic has a record without a value.
     """
@@ -92,7 +92,7 @@ class Files:
 
 
 def ordered(count: int = EVENTS) -> list[Record]:
-    """Return two streams in order except for late events of 20 s, with a watermark and a bad
+    """Return two streams in order, except for events that are 20 s late, with a watermark and a bad
     record.
     """
     events = []
@@ -133,7 +133,7 @@ def run(lake: Lake, found: list[Table], checkpoint: Path) -> dict[str, Figures]:
 
 
 def die(lake: Lake, found: list[Table], checkpoint: Path, batch: int) -> Lake:
-    """Fail after the commit of that batch, before Spark knows, and reopen the tables."""
+    """Fail after the commit of that batch, before Spark notes it, and reopen the tables."""
     output = Failing(LakeOutput(lake, found), batch, late=True)
     running = Running(found, output, "", str(checkpoint), None)
     with pytest.raises(JobFailed, match="the disk is full"):
@@ -142,7 +142,7 @@ def die(lake: Lake, found: list[Table], checkpoint: Path, batch: int) -> Lake:
 
 
 @pytest.mark.parametrize("kind", ["iceberg", pytest.param("delta", marks=pytest.mark.spark_long)])
-def test_each_event_is_there_after_failure(
+def test_failure_keeps_each_event_once(
     spark: SparkSession, topics: Path, tmp_path: Path, kind: Format
 ) -> None:
     wanted = Options(schema=schema_of("v BIGINT"))
@@ -172,7 +172,7 @@ def test_unknown_table_is_refused(
 
 
 def test_results_keep_their_revisions(spark: SparkSession, tmp_path: Path) -> None:
-    """One query writes a table: its retract has times from the headers, so its period is known."""
+    """One query upserts: its retract is a tombstone whose headers contain its times."""
     words = [
         result("x", 0, "emit", at=1),
         result("x", 1, "update", at=2),
@@ -233,8 +233,8 @@ def history(spark: SparkSession, table: str, said: Sequence[Result]) -> DataFram
     return spark.createDataFrame(pa.Table.from_batches([rows]))
 
 
-def test_columns_equal_the_backfill(spark: SparkSession) -> None:
-    """Types are compared by column, and values too for results."""
+def test_columns_match_the_backfill(spark: SparkSession) -> None:
+    """Types are compared for each column, and values for results."""
     queries = """\
 queries:
   w: {stream: a, window: tumbling 10s, aggregate: {n: count()}}
@@ -293,7 +293,7 @@ SET = MatchSetResult(
 
 
 def test_match_sets_and_overflows_are_kept(spark: SparkSession) -> None:
-    """All their revisions are kept. A detector and a pattern share the topic."""
+    """All revisions of a match set are kept. A detector and a pattern share the topic."""
 
     said = (SET, replace(SET, op="update", revision=1, joined=SET.ranges))
     values = [encode_line(make_result_line(each)) for each in said]

@@ -66,12 +66,13 @@ def test_place_is_split_into_parts(place: str, parts: tuple[str, str]) -> None:
 @pytest.mark.in_turns(2)
 @pytest.mark.parametrize("kind", FORMATS)
 def test_batches_are_idempotent(spark: SparkSession, tmp_path: Path, kind: Format) -> None:
+    """Another job, other columns, and a merge without a key are refused."""
     place = str(tmp_path / "job")
     first = open_lake(spark, kind, place, "job")
     shape = SHAPES["events"]
     first.append("events", events(spark, range(6)), shape, Mark("q", 0))
     first.append("events", events(spark, range(6, 9)), shape, Mark("q", 1))
-    again = open_lake(spark, kind, place, "job")  # after a kill the last batch comes again
+    again = open_lake(spark, kind, place, "job")  # After a kill the last batch comes again.
     again.append("events", events(spark, range(6, 9)), shape, Mark("q", 1))
     again.append("events", events(spark, range(9, 12)), shape, Mark("q", 2))
     found = again.read("events")
@@ -144,6 +145,7 @@ def test_unusable_catalog_is_refused(spark: SparkSession, tmp_path: Path) -> Non
 def test_catalog_belongs_to_a_place(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A session without the format's extension is refused."""
     names = [declare_catalog(spark, Catalog(), str(tmp_path / name)) for name in "aba"]
     assert names[0] == names[2] != names[1]
     monkeypatch.setitem(EXTENSIONS, "delta", "one.that.nobody.has")

@@ -1,5 +1,5 @@
-"""End to end: topics read as format `inorder`, in batch and as a stream. A batch equals a replay of
-the dumped topic, and a stopped stream goes on. Law: micro-batches are bounded and fair.
+"""End to end: topics read as format `inorder`, in batch and as a stream. A batch matches a replay
+of the dumped topic, and a stopped stream resumes. Law: micro-batches are bounded and fair.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def streamed(spark: SparkSession, setting: Setting, topic: str, folder: Path) ->
     return rows.writeStream.format("parquet").options(**paths).start()
 
 
-def processed(query: StreamingQuery) -> StreamingQuery:
-    """Wait until the query has read everything, and stop it."""
+def finish(query: StreamingQuery) -> StreamingQuery:
+    """Wait until the query has read everything, and then stop it."""
     try:
         query.processAllAvailable()
     finally:
@@ -91,14 +91,14 @@ def lines_in(rows: DataFrame) -> list[str]:
     return [row.line for row in rows.orderBy("position").collect()]
 
 
-def said(events: list[Event]) -> list[str]:
+def expected_lines(events: list[Event]) -> list[str]:
     """Return the lines of events whose values `write_ordered` writes."""
     lines = [make_event_line(event) for event in events if event.kind == DATA]
     return [encode_line({**each, "payload": {"v": each["seq"]}}).decode() for each in lines]
 
 
 @pytest.mark.kafka
-def test_input_topic_equals_a_replay(
+def test_input_topic_matches_a_replay(
     kafka: SharedKafka, spark: SparkSession, tmp_path: Path
 ) -> None:
     setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, more=QUERY, others=("other",))
@@ -128,18 +128,19 @@ def test_input_topic_equals_a_replay(
 
 
 @pytest.mark.kafka
-def test_stopped_stream_goes_on(spark: SparkSession, setting: Setting, tmp_path: Path) -> None:
+def test_stopped_stream_resumes(spark: SparkSession, setting: Setting, tmp_path: Path) -> None:
+    """A stream whose next offsets or whose topic were deleted fails with the reason."""
     events = in_order(setting, ROWS)
     count = 0
     for end in (200, len(events)):
         write_ordered(setting, events[count:end])
         count = end
-        query = processed(streamed(spark, setting, setting.ordered, tmp_path))
+        query = finish(streamed(spark, setting, setting.ordered, tmp_path))
         assert max(each.numInputRows for each in query.recentProgress) <= MOST
         rows = spark.read.parquet(str(tmp_path / "rows"))
-        assert lines_in(rows) == said(events[:end])
+        assert lines_in(rows) == expected_lines(events[:end])
     whole = loaded(spark, setting, setting.ordered)
-    assert lines_in(whole) == said(events)
+    assert lines_in(whole) == expected_lines(events)
     assert rows.dtypes == whole.dtypes
     write_ordered(setting, events)
     place = TopicPartition(setting.ordered, 0, -1)
@@ -170,7 +171,7 @@ def test_available_now_reads_all(spark: SparkSession, setting: Setting, tmp_path
                 fails(query, 'leave max_per_batch out, or add option."trigger", "processingTime"')
             else:
                 query.awaitTermination()
-        assert lines_in(spark.read.parquet(paths["path"])) == said(events[:end])
+        assert lines_in(spark.read.parquet(paths["path"])) == expected_lines(events[:end])
 
 
 @pytest.mark.kafka
@@ -190,9 +191,9 @@ def test_failed_batch_is_read_again(spark: SparkSession, setting: Setting, tmp_p
     writer = rows.writeStream.foreachBatch(write)
     writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
     fails(writer.start(), "the power is gone")
-    processed(writer.start())
+    finish(writer.start())
     assert seen[:3] == [0, 1, 1]
-    assert lines_in(spark.read.parquet(str(tmp_path / "rows"))) == said(events)
+    assert lines_in(spark.read.parquet(str(tmp_path / "rows"))) == expected_lines(events)
 
 
 def fails(query: StreamingQuery, why: str) -> None:
@@ -224,7 +225,7 @@ def source_of(folder: Path, **options: str) -> InorderSource:
     return InorderSource({"topology": str(path), "brokers": NOBODY, **options})
 
 
-def test_silent_brokers_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_brokers_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agents.kafka.brokers.TIMEOUT_S", 1.0)
     with pytest.raises(BrokersUnavailable, match=f"no broker answers at {NOBODY}"):
         next(topic_rows(Cluster(NOBODY), executors.Setting("streams: {s: {input: raw}}"), ["raw"]))

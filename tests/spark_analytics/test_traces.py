@@ -113,8 +113,8 @@ def put_in_order(traces: dict[str, Trace], setting: Setting, folder: Path) -> No
         wait_out(setting, sum(len(trace.firsts) for trace in traces.values()))
 
 
-def marked_late(setting: Setting) -> set[Event]:
-    """Return the events marked late, by a plain reader of the ordered topic."""
+def read_late_events(setting: Setting) -> set[Event]:
+    """Return the events marked late, as a plain reader finds them in the ordered topic."""
     return {
         (source, seq)
         for record in read_all(setting.bootstrap, setting.ordered)
@@ -124,11 +124,11 @@ def marked_late(setting: Setting) -> set[Event]:
 
 
 @pytest.mark.long
-def test_tables_equal_the_traces(spark: SparkSession, kafka: SharedKafka, tmp_path: Path) -> None:
+def test_tables_match_the_traces(spark: SparkSession, kafka: SharedKafka, tmp_path: Path) -> None:
     traces = {stream: trace_of(stream) for stream in STREAMS}
     setting = fused(kafka.bootstrap, tmp_path, others=["umts"], state="memory")
     put_in_order(traces, setting, tmp_path)
-    late = marked_late(setting)
+    late = read_late_events(setting)
     tables = Tables(spark, setting, tmp_path)
 
     tables.run("disorder", "compared")
@@ -140,7 +140,7 @@ def test_tables_equal_the_traces(spark: SparkSession, kafka: SharedKafka, tmp_pa
             assert (row.in_order + row.late, row.late) == (len(events), len(events & late))
             assert row.descents_after == 0
         assert before == trace.disorder()
-        assert sum(descents for *_, descents in before.values()) > 500  # not in vain
+        assert sum(descents for *_, descents in before.values()) > 500  # enough disorder
 
     tables.run("rates", "late", *(f"windows-{stream}" for stream in STREAMS))
     for stream, trace in traces.items():

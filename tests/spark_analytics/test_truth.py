@@ -1,4 +1,4 @@
-"""Oracle: the truth check finds each kind of damage, and nothing where all is well."""
+"""Oracle: the truth check finds each kind of damage, and nothing if all is well."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ DAMAGES: dict[str, tuple[Callable[[list[Record]], list[Record]], set[tuple[str, 
 
 
 def test_only_the_damage_is_found(spark: SparkSession) -> None:
-    """Each damage has a stream of its own, and all are checked at once. If two events are swapped,
-    all events between them count as too old.
+    """Each kind of damage has its own stream, and all are checked at once. If two events are
+    swapped, all events between them count as misplaced.
     """
     sent, written = [], []
     for stream, (damage, _) in DAMAGES.items():

@@ -1,4 +1,4 @@
-"""End to end: the tutorial of docs/guides/spark.md as it is written, command by command. Its
+"""End to end: the tutorial in docs/guides/spark.md as it is written, command by command. Its
 notebook runs cell by cell, here and in Jupyter's kernel, and Spark and DuckDB read its tables.
 """
 
@@ -39,12 +39,12 @@ print(json.dumps({
 
 
 def section(title: str) -> str:
-    """Return the text of the page below this heading."""
+    """Return the page's text below this heading."""
     page = PAGE.read_text(encoding="utf-8")
     return page.partition(f"\n## {title}")[2].partition("\n## ")[0]
 
 
-def in_this_process(notebook: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+def run_in_this_process(notebook: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     """Run the cells of the notebook one by one, and return what they found."""
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     names: dict[str, Any] = {}
@@ -57,8 +57,8 @@ def in_this_process(notebook: Path, capsys: pytest.CaptureFixture[str]) -> dict[
     return found
 
 
-def in_jupyter(notebook: Path) -> dict[str, Any]:
-    """Run the cells of the notebook in a kernel of Jupyter, and return what they found."""
+def run_in_jupyter(notebook: Path) -> dict[str, Any]:
+    """Run the cells of the notebook in a Jupyter kernel, and return what they found."""
     document = json.loads(notebook.read_text(encoding="utf-8"))
     document["cells"].append({**document["cells"][-1], "id": "found", "source": FOUND})
     notebook.write_text(json.dumps(document), encoding="utf-8")
@@ -75,7 +75,7 @@ def in_jupyter(notebook: Path) -> dict[str, Any]:
 
 
 def follow(console: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run each command of a block, and assert that `cat` prints the text of the page."""
+    """Run each command of a block, and assert that the page shows what `cat` prints."""
     commands = [part.splitlines() for part in re.split(r"^\$ ", console, flags=re.M) if part]
     for command, *shown in commands:
         program, *words = shlex.split(command)
@@ -91,7 +91,7 @@ def follow(console: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return the tutorial, in a folder of its own, because Java does not change its folder."""
+    """Return the tutorial with absolute paths: Java does not change its working directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     (tmp_path / "docs").symlink_to(ROOT / "docs")
@@ -116,7 +116,7 @@ def test_tutorial_runs_as_written(
             answers.append([row.asDict() for row in names["spark"].sql(block["text"]).collect()])
 
     windows = names["spark"].table("windows")
-    replayed = names["windows"].cache()  # each read is a replay
+    replayed = names["windows"].cache()  # Each read is a replay.
     assert replayed.count() == windows.count()
     assert replayed.exceptAll(windows).count() == 0
     missing, (counted,), said, _ = answers
@@ -128,7 +128,7 @@ def test_tutorial_runs_as_written(
     standing = names["spark"].table("current")
     assert standing.count() == standing.select("id").distinct().count() > 0
 
-    by_spark, by_duckdb = in_both_engines(tmp_path)
+    by_spark, by_duckdb = read_in_both_engines(tmp_path)
     assert by_spark == by_duckdb
     assert by_spark.count("mean") > 100
 
@@ -136,10 +136,10 @@ def test_tutorial_runs_as_written(
     notebook = tmp_path / "build" / "presses" / "notebook.ipynb"
     here = notebook.read_text(encoding="utf-8").replace("build/presses", str(notebook.parent))
     notebook.write_text(here, encoding="utf-8")
-    assert_found(in_this_process(notebook, capsys), notebook.parent)
+    assert_found(run_in_this_process(notebook, capsys), notebook.parent)
 
 
-def in_both_engines(folder: Path) -> list[str]:
+def read_in_both_engines(folder: Path) -> list[str]:
     """Return the current windows, as the page reads them in Spark and in DuckDB."""
     spark, duckdb = (
         block["text"].replace("build/presses", f"{folder}/build/presses")
@@ -165,7 +165,7 @@ def test_notebook_runs_in_jupyter(
         if block["kind"] == "console":
             follow(block["text"], monkeypatch)
     notebook = tmp_path / "build" / "presses" / "notebook.ipynb"
-    assert_found(in_jupyter(notebook), notebook.parent)
+    assert_found(run_in_jupyter(notebook), notebook.parent)
 
 
 def assert_found(found: dict[str, Any], folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Example: the statements of docs/guides/spark.md leave fewer files and every row. The job still
+"""Example: the statements in docs/guides/spark.md leave fewer files and every row. The job still
 knows its last batch.
 """
 

@@ -41,7 +41,7 @@ def test_archive_keeps_every_record(spark: SparkSession, tmp_path: Path) -> None
     path = str(tmp_path / "t")
     archive.write(rows.where("offset < 12"), path, 0)
     archive.write(rows.where("offset >= 12"), path, 1)
-    archive.write(rows.where("offset >= 12"), path, 1)  # the batch failed, and is done again
+    archive.write(rows.where("offset >= 12"), path, 1)  # The batch failed, and is repeated.
     found = ArchivedTopics(spark, str(tmp_path)).records("t")
     assert found.columns == frame(spark, sent).columns
     assert sorted(map(repr, found.collect())) == sorted(map(repr, frame(spark, sent).collect()))
@@ -70,7 +70,7 @@ def test_parquet_leaves_out_folded_tables(spark: SparkSession, tmp_path: Path) -
     assert [there.has_batches(spark, name) for name in NAMES] == [True, False]
 
 
-def test_checkpoint_is_of_one_job(spark: SparkSession, tmp_path: Path) -> None:
+def test_checkpoint_belongs_to_one_job(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "checkpoint")
     about = {"job": "rates", "window": "tumbling 10s"}
     claim(spark, path, about)

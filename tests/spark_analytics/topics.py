@@ -1,4 +1,4 @@
-"""Filled topics of a test, and `inorder spark` on them, in this process or in one of its own.
+"""Filled topics for a test, and `inorder spark` on them, in this process or in its own.
 
 The core in this process applies REORDER and MERGE to a workload, and the stages' header writer
 writes the result: a million events in seconds. In this process the command uses the tests' own
@@ -107,9 +107,9 @@ def killed(
     until: Callable[[], bool],
     conf: Mapping[str, str] = SETTINGS,
 ) -> None:
-    """Run `inorder spark run` in a process of its own until the condition holds, then kill it.
+    """Run `inorder spark run` in its own process until the condition holds, and then kill it.
 
-    Its Java process dies with it.
+    The Java process dies with it.
     """
     process = _process(setting, folder, job, more, conf)
     process.start()
@@ -124,7 +124,7 @@ def killed(
 def run_apart(
     setting: Setting, folder: Path, job: str, *more: str, conf: Mapping[str, str] = SETTINGS
 ) -> None:
-    """Run `inorder spark run` in a process of its own, to its end."""
+    """Run `inorder spark run` in its own process, to its end."""
     process = _process(setting, folder, job, more, conf)
     process.start()
     try:

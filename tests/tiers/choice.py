@@ -53,7 +53,7 @@ def choose(
 
 def _quick(run: Sequence[Measured]) -> Iterator[str]:
     """Yield the tests of functions that are quick on average, quick cases of others, and a short
-    case where a function has none.
+    case of each function that has none.
     """
     functions = defaultdict[str, list[Measured]](list)
     for each in run:
@@ -71,7 +71,7 @@ def _quick(run: Sequence[Measured]) -> Iterator[str]:
 def _cover(
     catchers: Mapping[str, Collection[str]], seconds: Mapping[str, float], first: Collection[str]
 ) -> set[str]:
-    """Return tests that catch all that `first` does not, chosen by faults caught a second."""
+    """Return tests that catch all that `first` does not, chosen by faults caught per second."""
     caught_by = defaultdict[str, set[str]](set)
     for fault, tests in catchers.items():
         if not {*tests} & {*first}:

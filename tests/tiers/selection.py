@@ -1,7 +1,7 @@
-"""Runs one tier where the variable INORDER_TIER is `first` or `rest`, and all tests elsewhere.
+"""Runs one tier if the variable INORDER_TIER is `first` or `rest`, and all tests otherwise.
 
-The rest has those of the first tier again that use seeds of the day, because the first has fixed
-seeds. A run of named tests (`make test ARGS=tests/laws`) has them whatever their tier.
+The rest repeats the tests of the first tier that use seeds of the day, because the first tier has
+fixed seeds. A run of named tests (`make test ARGS=tests/laws`) includes them whatever their tier.
 """
 
 from __future__ import annotations

@@ -32,7 +32,9 @@ def read_source(path: Path) -> Source:
     tree = ast.parse(path.read_bytes())
     functions = [step for step in tree.body if isinstance(step, Function)]
     tests = [function for function in functions if function.name.startswith("test_")]
-    marks = {mark for step in tree.body if "pytestmark" in _bound(step) for mark in _marks(step)}
+    marks = {
+        mark for step in tree.body if "pytestmark" in _defined_names(step) for mark in _marks(step)
+    }
     return Source(
         frozenset(test.name for test in tests),
         frozenset(
@@ -47,13 +49,18 @@ def read_source(path: Path) -> Source:
 def find_seeded(path: Path) -> frozenset[str]:
     """Return the names of a module that use seeds of the day, tests and others.
 
-    They use them directly, by fixtures and names of the module, or by those of other modules of the
-    tests. It looks for `from` imports alone.
+    The use is direct, through fixtures and names of the module, or through other modules of the
+    tests. Only `from` imports are followed.
     """
     tree = ast.parse(path.read_bytes())
     seeded = frozenset(_imported(tree))
     while True:
-        more = {name for step in tree.body if seeded & _used(step) for name in _bound(step)}
+        more = {
+            name
+            for step in tree.body
+            if seeded & _used_names(step)
+            for name in _defined_names(step)
+        }
         if more <= seeded:
             return seeded
         seeded |= more
@@ -71,7 +78,7 @@ def _imported(tree: ast.Module) -> Iterator[str]:
                 yield alias.asname or alias.name
 
 
-def _bound(step: ast.stmt) -> Iterator[str]:
+def _defined_names(step: ast.stmt) -> Iterator[str]:
     """Yield the names that a statement of a module defines."""
     if isinstance(step, Function | ast.ClassDef):
         yield step.name
@@ -81,7 +88,7 @@ def _bound(step: ast.stmt) -> Iterator[str]:
             yield node.id
 
 
-def _used(step: ast.stmt) -> frozenset[str]:
+def _used_names(step: ast.stmt) -> frozenset[str]:
     """Return the names that a statement uses, those of fixtures among them."""
     parameters = frozenset(node.arg for node in ast.walk(step) if isinstance(node, ast.arg))
     return parameters.union(node.id for node in ast.walk(step) if isinstance(node, ast.Name))

@@ -18,7 +18,7 @@ TEST: Final = re.compile(
 ALWAYS: Final[Mapping[str, Sequence[str]]] = {
     # The commands of the README and of the tutorial.
     "tests/cli/test_pages.py": ["test_page_shows_the_real_output"],
-    "tests/docs/test_on_kafka.py": ["test_commands_of_the_pages_work"],
+    "tests/docs/test_on_kafka.py": ["test_page_commands_work"],
     "tests/end_to_end/test_dev.py": ["test_tutorial_commands_work", "test_dev_runs_without_java"],
     # A new test must get a tier.
     "tests/test_tiers.py": [
@@ -35,10 +35,10 @@ ALWAYS: Final[Mapping[str, Sequence[str]]] = {
     # Spark: a session, a job, a backfill, a table that is read.
     "tests/spark_analytics/test_session.py": ["test_functions_run_in_same_interpreter"],
     "tests/spark_analytics/test_end_to_end.py": [
-        "test_streaming_job_equals_batch[disorder-tables0-shown0]"
+        "test_streaming_job_matches_batch[disorder-tables0-shown0]"
     ],
-    "tests/spark_analytics/backfill/test_backfill.py": ["test_tables_equal_a_replay"],
-    "tests/spark_analytics/test_topic_source.py": ["test_input_topic_equals_a_replay"],
+    "tests/spark_analytics/backfill/test_backfill.py": ["test_tables_match_a_replay"],
+    "tests/spark_analytics/test_topic_source.py": ["test_input_topic_matches_a_replay"],
 }
 """Tests that the page of guarantees does not name, by module."""
 

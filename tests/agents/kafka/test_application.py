@@ -1,4 +1,4 @@
-"""Examples: environment variables cannot change the Faust settings of the application."""
+"""Examples: the environment cannot change Faust's settings, and the first failure is kept."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ READ = {
 GROUP = "inorder.reorder"
 
 
-def built() -> Application:
+def new_app() -> Application:
     async def build() -> Application:
         return build_app(
             GROUP, Brokers("kafka:9092", is_embedded=False), ["events.raw"], Recorder()
@@ -32,7 +32,8 @@ def built() -> Application:
     return asyncio.run(build())
 
 
-def said(app: faust.App) -> dict[str, str]:
+def faust_settings(app: faust.App) -> dict[str, str]:
+    """Return the values of the settings that Faust could read from the environment."""
     return {name: repr(getattr(app.conf, name)) for name in READ}
 
 
@@ -40,12 +41,12 @@ def test_faust_variables_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(READ) > 50
     for variable in READ.values():
         monkeypatch.delenv(variable, raising=False)
-    expected = said(built())
+    expected = faust_settings(new_app())
     for name, variable in READ.items():
         monkeypatch.setenv(variable, "7")
-        app = built()
+        app = new_app()
         assert app.conf.id == GROUP
-        assert said(app) == expected, name
+        assert faust_settings(app) == expected, name
         monkeypatch.delenv(variable)
 
 

@@ -24,7 +24,7 @@ EVERY = [place for topic in TOPICS for place in places(topic)]
 CLUSTER: Any = SimpleNamespace(partitions_for_topic=lambda topic: {*range(TOPICS[topic])})
 
 
-def joined(member: Any) -> ConsumerProtocolMemberMetadata:
+def join_metadata(member: Any) -> ConsumerProtocolMemberMetadata:
     """Return a member's metadata as the broker passes it to the leader."""
     metadata = member.metadata([*TOPICS])
     return ConsumerProtocolMemberMetadata.decode(metadata.encode())
@@ -70,7 +70,7 @@ def test_restarted_worker_keeps_share() -> None:
     leader = workers["x"]
 
     def assign() -> dict[str, list[TopicPartition]]:
-        members = {f"{name}-1": joined(worker) for name, worker in workers.items()}
+        members = {f"{name}-1": join_metadata(worker) for name, worker in workers.items()}
         found = leader.assign(CLUSTER, members)
         return {name: found[f"{name}-1"].partitions() for name in workers}
 
@@ -85,10 +85,12 @@ def test_restarted_worker_keeps_share() -> None:
 @pytest.mark.parametrize("claimed", [*places("a"), *places("b")])
 @pytest.mark.parametrize("owner", ["x", "y"])
 def test_any_partition_claims_group(owner: str, claimed: TopicPartition) -> None:
-    """A worker may name its group by a partition other than the one the leader uses."""
+    """A worker can name its group by a partition other than the one the leader uses."""
     owned = {"x": [places("c")[0]], "y": [places("c")[0]], owner: [claimed]}
     workers = {name: make_assignor(TOGETHER, each.copy) for name, each in owned.items()}
-    found = workers["x"].assign(CLUSTER, {name: joined(each) for name, each in workers.items()})
+    found = workers["x"].assign(
+        CLUSTER, {name: join_metadata(each) for name, each in workers.items()}
+    )
     assert {*found[owner].partitions()} >= {*places("a"), *places("b")}
 
 

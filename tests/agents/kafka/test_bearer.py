@@ -1,6 +1,6 @@
 """Examples: sources of tokens, when a token is renewed, and the errors if there is none.
 
-That brokers accept the tokens is shown in tests/end_to_end/test_security.py.
+tests/end_to_end/test_security.py shows that brokers accept the tokens.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def test_expiry_is_read_from_token(text: str, expires_s: float | None) -> None:
     assert bearing.expiry_of(text) == expires_s
 
 
-def test_file_is_read_each_time(tmp_path: Path) -> None:
+def test_token_file_is_reread_each_time(tmp_path: Path) -> None:
     path = tmp_path / "token"
     source = TokenFile(path)
     for lasts_s in (60.0, 50_000.0):
@@ -221,7 +221,7 @@ def test_bad_endpoint_answer_is_an_error(status: int, answer: bytes, says: str) 
         *((b'"expires_in": ' + odd, 300) for odd in (b'""', b"true", b"null", b'"nan"', b"1e400")),
     ],
 )
-def test_invalid_field_spoils_no_other(odd: bytes, lasts_s: int) -> None:
+def test_invalid_field_is_ignored(odd: bytes, lasts_s: int) -> None:
     with serving() as server:
         server.answer = b'{"access_token": "abc", %b}' % odd
         found = TokenEndpoint(server.url, "id", SECRET, now_s=Clock()).current()
@@ -290,7 +290,7 @@ def test_dripping_endpoint_times_out(begin: bytes, monkeypatch: pytest.MonkeyPat
             thread.join(10)
 
 
-def test_missing_endpoint_is_an_error() -> None:
+def test_unreachable_endpoint_is_an_error() -> None:
     with serving() as server:
         url = server.url
     with pytest.raises(TokenUnavailable, match="does not answer: Cannot connect to host"):

@@ -35,14 +35,15 @@ def probe(clock: Clock, sent_ns: int, way_ns: int, back_ns: int, wall_ns: int = 
     return Probe(append_ns, sent_ns, sent_ns + way_ns + back_ns, wall_ns)
 
 
-def asked(times: BrokerTimes, mono_ns: int, broker: int = ONE) -> int:
+def lower_bound_ns(times: BrokerTimes, mono_ns: int, broker: int = ONE) -> int:
+    """Return the lower bound of the broker's clock, and assert that there is one."""
     found_ns = times.least_ns(broker, mono_ns)
     assert found_ns is not None
     return found_ns
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(5))
-def test_law_bound_is_near_never_ahead(seed: int) -> None:
+def test_law_bound_trails_clock_closely(seed: int) -> None:
     """Here the clock drifts and steps back, the network is slow, and the process pauses."""
     dice = Random(seed)
     drift_ppm, steps_ns = dice.randrange(-100, 101), [BEGIN]
@@ -63,11 +64,17 @@ def test_law_bound_is_near_never_ahead(seed: int) -> None:
         mono_ns += way_ns + back_ns
         fastest_ns = min(fastest_ns + 3 * S * 2 * DRIFT_PPM // MILLION, way_ns + back_ns)
         for later_ns in (0, S // 20, 9 * S):
-            truth_ns, found_ns = clock(mono_ns + later_ns), asked(times, mono_ns + later_ns)
+            truth_ns, found_ns = (
+                clock(mono_ns + later_ns),
+                lower_bound_ns(times, mono_ns + later_ns),
+            )
             # A step back within a probe's time looks like a slow network.
             assert found_ns <= truth_ns
             checks += 1
-        assert clock(mono_ns) - asked(times, mono_ns) <= fastest_ns + 2 * NS_PER_MS + S // 1_000
+        assert (
+            clock(mono_ns) - lower_bound_ns(times, mono_ns)
+            <= fastest_ns + 2 * NS_PER_MS + S // 1_000
+        )
     assert checks == 6_000
 
 
@@ -84,26 +91,27 @@ def test_brief_lead_moves_no_bound() -> None:
     for second in range(40):
         times.take_probes({ONE: probe(clock, second * S, NS_PER_MS, NS_PER_MS)})
         at_ns = second * S + S // 10
-        assert asked(times, at_ns) <= steady(at_ns)
-        assert steady(at_ns) - asked(times, at_ns) < S // 10
+        assert lower_bound_ns(times, at_ns) <= steady(at_ns)
+        assert steady(at_ns) - lower_bound_ns(times, at_ns) < S // 10
 
 
 def test_lasting_step_is_accepted() -> None:
     clock, times = ahead(60 * S, 10 * S, HOUR), BrokerTimes()
     for second in range(10 + 60):
         times.take_probes({ONE: probe(clock, second * S, NS_PER_MS, NS_PER_MS)})
-        assert asked(times, second * S + S // 10) <= steady(second * S + S // 10)
+        assert lower_bound_ns(times, second * S + S // 10) <= steady(second * S + S // 10)
     for second in (70, 71):
         times.take_probes({ONE: probe(clock, second * S, NS_PER_MS, NS_PER_MS)})
-    assert clock(72 * S) - S // 10 < asked(times, 72 * S) <= clock(72 * S)
+    assert clock(72 * S) - S // 10 < lower_bound_ns(times, 72 * S) <= clock(72 * S)
 
 
-def test_step_of_all_is_own_sleep() -> None:
+def test_step_of_all_brokers_is_accepted() -> None:
+    """If all brokers' clocks step at once, this machine has slept."""
     clock, times = ahead(HOUR, 10 * S, 2 * HOUR), BrokerTimes()
     for second in (0, 11):
         each = probe(clock, second * S, NS_PER_MS, NS_PER_MS)
         times.take_probes({ONE: each, TWO: each})
-    assert asked(times, 12 * S) > steady(12 * S) + HOUR - S
+    assert lower_bound_ns(times, 12 * S) > steady(12 * S) + HOUR - S
 
 
 def test_unprobed_broker_gets_minimum() -> None:
@@ -111,8 +119,8 @@ def test_unprobed_broker_gets_minimum() -> None:
     assert times.least_ns(ONE, S) is None
     late = ahead(-5 * S, 0, HOUR)
     times.take_probes({ONE: probe(steady, 0, 1, 1), TWO: probe(late, 0, 1, 1)})
-    assert asked(times, S, broker=7) == asked(times, S, broker=TWO)
-    assert asked(times, S, broker=ONE) > asked(times, S, broker=TWO) + 4 * S
+    assert lower_bound_ns(times, S, broker=7) == lower_bound_ns(times, S, broker=TWO)
+    assert lower_bound_ns(times, S, broker=ONE) > lower_bound_ns(times, S, broker=TWO) + 4 * S
 
 
 def test_clock_is_steady_since_step() -> None:
@@ -176,7 +184,7 @@ def test_unknown_time_is_a_fault() -> None:
 
 
 def test_time_before_step_is_unknown() -> None:
-    """Here the machine sleeps after a fetch is sent, and probes precede the fetch's answer."""
+    """After a fetch is sent, this machine sleeps, and probes come before the fetch's answer."""
     clock, times = ahead(HOUR, 10 * S, 2 * HOUR), BrokerTimes()
     for second in (5, 11):
         each = probe(clock, second * S, NS_PER_MS, NS_PER_MS)
@@ -190,7 +198,7 @@ def test_upper_bound_adds_slow_answer() -> None:
     times = BrokerTimes()
     times.take_probes({ONE: probe(steady, 0, 1, 3 * S)})
     mono_ns = 4 * S
-    assert steady(mono_ns) - 4 * S < asked(times, mono_ns) <= steady(mono_ns)
+    assert steady(mono_ns) - 4 * S < lower_bound_ns(times, mono_ns) <= steady(mono_ns)
     most_ns = times.most_ns(ONE, mono_ns)
     assert most_ns is not None
     assert steady(mono_ns) <= most_ns <= steady(mono_ns) + 4 * S
@@ -236,7 +244,7 @@ async def test_broken_client_is_replaced(
 
 
 class LeaderlessProducer(BrokenProducer):
-    """A client that knows no leader of the partition, as while its broker is down."""
+    """A client that knows no leader for the partition, as happens while its broker is down."""
 
     def __init__(self, **_: object) -> None:
         cluster = Mock(partitions_for_topic=lambda _: {0}, leader_for_partition=lambda _: -1)
@@ -244,7 +252,7 @@ class LeaderlessProducer(BrokenProducer):
 
 
 async def test_missing_leader_is_looked_up() -> None:
-    """A client notices a new leader by itself only after five minutes."""
+    """Without a lookup, a client notices a new leader only after five minutes."""
     probing = Probing(Brokers("nowhere:1", is_embedded=False), "topic")
     producer = LeaderlessProducer()
     assert not await probing._probe_all(producer)
@@ -265,7 +273,7 @@ async def test_real_broker_time_is_bounded(
         await until(lambda: probing.times.least_ns(ONE, steady_ns()) is not None)
         # The broker runs on this machine, so both have one wall clock.
         mono_ns, wall_ns = steady_ns(), time.time_ns()
-        found_ns = asked(probing.times, mono_ns)
+        found_ns = lower_bound_ns(probing.times, mono_ns)
         assert wall_ns - (mono_ns - before_ns) - 2 * NS_PER_MS <= found_ns <= wall_ns
         assert not probing.times.notes(steady_ns())
     finally:

@@ -14,8 +14,8 @@ from agents.kafka.brokers import Brokers
 from agents.kafka.topics import CompactedInput, refuse_compacted
 
 
-def answered(monkeypatch: pytest.MonkeyPatch, policies: dict[str, str | None]) -> None:
-    """Let brokers answer with these policies; None: the principal may not see the settings."""
+def fake_policies(monkeypatch: pytest.MonkeyPatch, policies: dict[str, str | None]) -> None:
+    """Let brokers answer with these policies; None hides the settings from the principal."""
     answers: dict[str, Future[Any]] = {name: Future() for name in policies}
     for name, policy in policies.items():
         if policy is None:
@@ -28,16 +28,16 @@ def answered(monkeypatch: pytest.MonkeyPatch, policies: dict[str, str | None]) -
 
 @pytest.mark.parametrize("policy", ["compact", "compact,delete", "delete,compact"])
 def test_compacted_input_is_refused(monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
-    answered(monkeypatch, {"a": "delete", "b": policy})
+    fake_policies(monkeypatch, {"a": "delete", "b": policy})
     with pytest.raises(CompactedInput, match=r"b is compacted.*--entity-name b .*policy=delete"):
         refuse_compacted(Brokers("127.0.0.1:1", is_embedded=False), ["a", "b"])
 
 
 def test_hidden_settings_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
-    answered(monkeypatch, {"a": "delete", "b": None})
+    fake_policies(monkeypatch, {"a": "delete", "b": None})
     refuse_compacted(Brokers("127.0.0.1:1", is_embedded=False), ["a", "b"])
 
 
-def test_embedded_broker_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    answered(monkeypatch, {"a": "compact"})
+def test_embedded_broker_is_exempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_policies(monkeypatch, {"a": "compact"})
     refuse_compacted(Brokers("127.0.0.1:1", is_embedded=True), ["a"])

@@ -44,7 +44,7 @@ class Log:
 
     @asynccontextmanager
     async def reader(self) -> AsyncIterator[LogReader]:
-        """Yield a reader of this topic and of the offsets of the group of its name."""
+        """Yield a reader of this topic and of the offsets of the group named after it."""
         name, brokers = self.place.topic, Brokers(self.bootstrap, is_embedded=False)
         logs = LogReader(brokers, name, {name: MAX_UNPACKED_BYTES})
         try:
@@ -63,7 +63,9 @@ class Log:
             yield producer, logs
 
 
-async def written(producer: AIOKafkaProducer, place: TopicPartition, *values: bytes) -> None:
+async def write_transaction(
+    producer: AIOKafkaProducer, place: TopicPartition, *values: bytes
+) -> None:
     """Write the values in one transaction, whose marker follows them."""
     async with producer.transaction():
         for value in values:
@@ -93,11 +95,11 @@ async def test_committed_records_are_read(log: Log) -> None:
     async with log.both() as (producer, logs):
         assert await logs.bounds(log.place) == (0, 0)
         assert await read(logs, log.place, 0, 0) == ([], 0)
-        await written(producer, log.place, b"0", b"1")
+        await write_transaction(producer, log.place, b"0", b"1")
         await producer.begin_transaction()
         await producer.send_and_wait(log.place.topic, b"3", partition=0)
         await producer.abort_transaction()
-        await written(producer, log.place, b"5")
+        await write_transaction(producer, log.place, b"5")
         await producer.begin_transaction()
         await producer.send_and_wait(log.place.topic, b"7", partition=0)
         assert await logs.bounds(log.place) == (0, 7)  # an open transaction is undecided
@@ -115,10 +117,10 @@ async def test_committed_records_are_read(log: Log) -> None:
 
 
 async def test_lone_marker_is_passed_quickly(log: Log) -> None:
-    """A marker follows the records of the local copy, so each returning partition meets one."""
+    """A marker follows the records in the local copy, so each returning partition meets one."""
 
     async with log.both() as (producer, logs):
-        await written(producer, log.place, b"0")
+        await write_transaction(producer, log.place, b"0")
         took_s = []
         for _ in range(TRIES):
             began_s = time.monotonic()
@@ -158,7 +160,7 @@ async def test_concurrent_reads_are_separate(log: Log) -> None:
 
 async def test_abandoned_read_leaves_no_tasks(log: Log) -> None:
     async with log.both() as (producer, logs):
-        await written(producer, log.place, b"0", b"1", b"2")
+        await write_transaction(producer, log.place, b"0", b"1", b"2")
         before = asyncio.all_tasks()
         async with aclosing(logs.read_range(log.place, 0, 4, 1)) as pieces:
             async for records, position in pieces:
@@ -170,7 +172,7 @@ async def test_abandoned_read_leaves_no_tasks(log: Log) -> None:
 
 async def test_expired_records_are_skipped(log: Log) -> None:
     async with log.both() as (producer, logs):
-        await written(producer, log.place, *(b"%d" % number for number in range(10)))
+        await write_transaction(producer, log.place, *(b"%d" % number for number in range(10)))
         admin = AIOKafkaAdminClient(bootstrap_servers=log.bootstrap)
         await admin.start()
         await admin.delete_records({log.place: RecordsToDelete(before_offset=8)})
@@ -179,10 +181,11 @@ async def test_expired_records_are_skipped(log: Log) -> None:
         assert await read(logs, log.place, 3, 11) == ([b"8", b"9"], 11)
 
 
-async def commits(producer: AIOKafkaProducer, place: TopicPartition, offset: int) -> None:
-    """Commit the offset for the group that bears the topic's name, twice.
+async def commit_offset(producer: AIOKafkaProducer, place: TopicPartition, offset: int) -> None:
+    """Commit the offset twice, for the group named after the topic.
 
-    The marker by which an offset counts follows the answer, and the next transaction waits for it.
+    An offset counts from its transaction's marker, which can follow the answer. The next
+    transaction waits for the marker.
     """
     for _ in range(2):
         async with producer.transaction():
@@ -209,13 +212,13 @@ class Sent:
         return await self._send(node, request, **how)
 
 
-async def test_committed_offset_is_retried(
+async def test_offset_fetch_is_retried(
     log: Log,
 ) -> None:
-    """Error codes 14, 15 and 16: the coordinator is loading, not available, or has moved."""
+    """Error codes 14, 15 and 16: the coordinator is loading, is not available, or has moved."""
     async with log.both() as (producer, logs):
         assert await logs.read_committed(log.place) is None
-        await commits(producer, log.place, 17)
+        await commit_offset(producer, log.place, 17)
         for code in (14, 15, 16):
             sent = Sent(logs, code, refusals=3)
             assert await logs.read_committed(log.place) == 17
@@ -235,7 +238,10 @@ async def test_refusal_names_the_partition(log: Log) -> None:
 async def test_endless_refusals_time_out(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     async with log.reader() as logs:
         Sent(logs, 16, refusals=1_000)
-        with short(monkeypatch, "ANSWER_S"), pytest.raises(TimeoutError, match="coordinator"):
+        with (
+            shortened_limit(monkeypatch, "ANSWER_S"),
+            pytest.raises(TimeoutError, match="coordinator"),
+        ):
             await logs.read_committed(log.place)
 
 
@@ -244,13 +250,13 @@ async def test_restarted_broker_gives_offset(
 ) -> None:
     """A broker answers while it still loads its groups' offsets.
 
-    One client is kept over the restart, others come after it.
+    One client outlives the restart; the others start after it.
     """
     log = Log(own_kafka.bootstrap, "log")
     SharedKafka(own_kafka.bootstrap).create_topic("log")
     async with log.reader() as kept:
         async with log.transactional() as producer:
-            await commits(producer, log.place, 17)
+            await commit_offset(producer, log.place, 17)
         await asyncio.to_thread(own_kafka.kill)
         await asyncio.to_thread(own_kafka.restart)
         for _ in range(TRIES):
@@ -259,9 +265,9 @@ async def test_restarted_broker_gives_offset(
                 assert await another.read_committed(log.place) == 17
 
 
-async def test_stalled_read_polls_seldom(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_stalled_read_polls_rarely(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     async with log.both() as (producer, logs):
-        await written(producer, log.place, b"0")
+        await write_transaction(producer, log.place, b"0")
         sent = Sent(logs)
         monkeypatch.setattr(log_reader, "STALLED_S", 2.0)
         with pytest.raises(TimeoutError):
@@ -271,7 +277,8 @@ async def test_stalled_read_polls_seldom(log: Log, monkeypatch: pytest.MonkeyPat
 
 
 @contextmanager
-def short(monkeypatch: pytest.MonkeyPatch, bound: str) -> Iterator[None]:
+def shortened_limit(monkeypatch: pytest.MonkeyPatch, bound: str) -> Iterator[None]:
+    """Shorten the time limit named `bound` to half a second within the block."""
     with monkeypatch.context() as patch:
         patch.setattr(log_reader, bound, 0.5)
         yield
@@ -286,7 +293,7 @@ def short(monkeypatch: pytest.MonkeyPatch, bound: str) -> Iterator[None]:
          rf"the first and last offset of .*/{PARTITIONS} within .*: it has no leader"),
     ],
 )  # fmt: skip
-async def test_stalled_read_names_partition(
+async def test_timeout_names_the_partition(
     log: Log,
     monkeypatch: pytest.MonkeyPatch,
     bound: str,
@@ -294,8 +301,8 @@ async def test_stalled_read_names_partition(
     told: str,
 ) -> None:
     async with log.both() as (producer, logs):
-        await written(producer, log.place, b"0")
-        with short(monkeypatch, bound), pytest.raises(TimeoutError, match=told):
+        await write_transaction(producer, log.place, b"0")
+        with shortened_limit(monkeypatch, bound), pytest.raises(TimeoutError, match=told):
             await ask(logs, log.place)
 
 

@@ -1,4 +1,4 @@
-"""Examples: answers of the group to a static member, and their consequences."""
+"""Examples: how a static member reacts to its group's answers."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Group:
         self.wall_s += seconds
 
     def says(self, code: int, request: Any = BEAT) -> bool:
-        """Return whether the client receives the answer, and so rejoins if it is unknown."""
+        """Answer the request with this code, and return whether the client sees the answer."""
         self.answers.append(code)
         try:
             asyncio.run(self.coordinator._send_req(request))
@@ -87,7 +87,8 @@ def group(monkeypatch: pytest.MonkeyPatch) -> Group:
     return Group(monkeypatch)
 
 
-def test_forgotten_member_was_replaced(group: Group) -> None:
+def test_member_forgotten_early_fails(group: Group) -> None:
+    """A member that the group forgets before its session ends was replaced by another worker."""
     assert group.says(membership.OK, JOIN)
     group.passes(1.0)
     assert group.says(membership.REBALANCE_IN_PROGRESS)
@@ -103,7 +104,7 @@ def test_forgotten_member_was_replaced(group: Group) -> None:
     [(0.0, SESSION_S, 0.0), (SESSION_S, 1.0, 0.0), (0.0, 1.0, 3_600.0)],
     ids=["silent for a session", "paused before it saw an answer", "on a machine that slept"],
 )
-def test_absent_member_is_forgotten(
+def test_silent_member_can_rejoin(
     group: Group, answer_takes_s: float, passes_s: float, slept_s: float
 ) -> None:
     assert group.says(membership.UNKNOWN_MEMBER_ID, JOIN), "it never had a place"
@@ -128,8 +129,8 @@ def test_leaving_keeps_static_name(group: Group) -> None:
     assert group.coordinator._group_instance_id == "one-merge", "so that the client does not leave"
 
 
-async def leave_amid(group: Group, request: Any) -> None:
-    """Leave while the group has not answered the request yet."""
+async def leave_during(group: Group, request: Any) -> None:
+    """Leave while the request has no answer yet."""
 
     async def never(_: Any) -> None:
         await asyncio.Event().wait()
@@ -144,10 +145,10 @@ async def leave_amid(group: Group, request: Any) -> None:
 
 @pytest.mark.parametrize("connects_anew", [False, True])
 def test_leave_cancels_pending_join(group: Group, connects_anew: bool) -> None:
-    """Leaving uses a new connection, as the request to join may still be queued on the old one."""
+    """Leaving uses a new connection, as the request to join can still be queued on the old one."""
     if connects_anew:
         group.connections.clear()
-    asyncio.run(leave_amid(group, JOIN))
+    asyncio.run(leave_during(group, JOIN))
     closed, left, reset = group.said
     assert isinstance(closed, Meant)
     assert isinstance(left, LeaveGroupRequest)
@@ -159,7 +160,7 @@ def test_leave_cancels_pending_join(group: Group, connects_anew: bool) -> None:
 def test_failed_leave_is_logged(group: Group, caplog: pytest.LogCaptureFixture) -> None:
     group.connections.clear()
     group.is_reached = False
-    asyncio.run(leave_amid(group, JOIN))
+    asyncio.run(leave_during(group, JOIN))
     assert group.said == ["reset"]
     (told,) = caplog.messages
     assert told.startswith("the group group may not know that this worker has left")
@@ -184,14 +185,14 @@ def test_failed_leave_stops_thread(
     assert stopped == [thread]
 
 
-def test_leave_awaits_first_join(group: Group) -> None:
+def test_leave_lets_first_join_complete(group: Group) -> None:
     group.coordinator.generation = -1
-    asyncio.run(leave_amid(group, JOIN))
+    asyncio.run(leave_during(group, JOIN))
     assert group.said == []
 
 
 def test_leave_prevents_later_joins(group: Group) -> None:
-    asyncio.run(leave_amid(group, BEAT))
+    asyncio.run(leave_during(group, BEAT))
     assert group.said == [], "the stop that follows leaves"
     with pytest.raises(Meant):
         asyncio.run(group.coordinator._send_req(JOIN))
@@ -210,7 +211,7 @@ def test_replaced_member_logs_nothing() -> None:
 
 
 def test_group_error_needs_no_poll(group: Group) -> None:
-    """Nobody polls before the first assignment, and the client would keep the error for a poll."""
+    """Before the first assignment nothing polls, and the client would keep the error for a poll."""
     refused = GroupAuthorizationFailedError("group")
 
     async def push() -> bool:

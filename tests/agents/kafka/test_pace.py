@@ -1,4 +1,4 @@
-"""Examples: how often the brokers are asked, depending on records and on waiting work."""
+"""Examples: how often the transport polls, depending on records and on pending work."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from agents.kafka.pace import ALWAYS, BRISK, QUIET, SILENT, Pacing
 from agents.watch.watchdog import Patience
 
 
-def asked(fetcher: SimpleNamespace) -> tuple[int, int]:
+def fetch_settings(fetcher: SimpleNamespace) -> tuple[int, int]:
     return fetcher._fetch_max_wait_ms, fetcher._fetch_min_bytes
 
 
 def test_pace_is_quiet_at_rest() -> None:
     fetcher = SimpleNamespace()
     pacing = Pacing(fetcher, is_fixed=False, wants_ticks=True)
-    assert asked(fetcher) == (BRISK.fetch_wait_ms, BRISK.fetch_min_bytes)
+    assert fetch_settings(fetcher) == (BRISK.fetch_wait_ms, BRISK.fetch_min_bytes)
     assert pacing.choose_pace(rests=False) == BRISK
     assert pacing.choose_pace(rests=True) == QUIET
-    assert asked(fetcher) == (QUIET.fetch_wait_ms, 1), "the broker keeps no first record back"
+    assert fetch_settings(fetcher) == (QUIET.fetch_wait_ms, 1), (
+        "the broker keeps no first record back"
+    )
     pacing.quicken()
-    assert asked(fetcher) == (BRISK.fetch_wait_ms, BRISK.fetch_min_bytes)
+    assert fetch_settings(fetcher) == (BRISK.fetch_wait_ms, BRISK.fetch_min_bytes)
     assert pacing.choose_pace(rests=True) == BRISK  # The handler may not have seen the record yet.
     assert pacing.choose_pace(rests=True) == QUIET
 
@@ -29,7 +31,7 @@ def test_fetch_is_longer_without_ticks() -> None:
     fetcher = SimpleNamespace()
     pacing = Pacing(fetcher, is_fixed=False, wants_ticks=False)
     assert pacing.choose_pace(rests=True) == SILENT
-    assert asked(fetcher) == (SILENT.fetch_wait_ms, 1)
+    assert fetch_settings(fetcher) == (SILENT.fetch_wait_ms, 1)
     assert 2 * SILENT.poll_s < Patience().silent_after_ns / 1e9
     assert fetcher._fetcher_timeout == SILENT.look_s
     pacing.quicken()
@@ -41,4 +43,4 @@ def test_embedded_pace_is_fixed() -> None:
     fetcher = SimpleNamespace()
     pacing = Pacing(fetcher, is_fixed=True, wants_ticks=True)
     assert pacing.choose_pace(rests=True) == pacing.choose_pace(rests=False) == ALWAYS
-    assert asked(fetcher) == (ALWAYS.fetch_wait_ms, 1)
+    assert fetch_settings(fetcher) == (ALWAYS.fetch_wait_ms, 1)

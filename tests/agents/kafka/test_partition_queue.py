@@ -1,4 +1,4 @@
-"""Examples: the batch in work when a queue is closed."""
+"""Examples: a closing queue awaits a batch that has begun, and abandons one that still waits."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ SOURCE = TopicPartition("raw", 0)
 
 @pytest.mark.parametrize("is_waiting", [True, False])
 async def test_close_awaits_started_batch(is_waiting: bool) -> None:
+    """A batch that has not begun is abandoned."""
     begun, may_end = asyncio.Event(), asyncio.Event()
     done = False
 

@@ -1,4 +1,4 @@
-"""Examples: deletion of records of a derived topic that no group needs, and refusals of it."""
+"""Examples: deletion of a derived topic's records that no group needs, and refused deletions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.services import SharedKafka, UniqueName
 
 
 class Topic(KafkaTopic):
-    """A topic where each group needs `needs`, by partition, and a deletion fails with `refusal`."""
+    """A topic with the offsets that each group still needs; with `refusal` a deletion fails."""
 
     def __init__(self, **needs: dict[int, int]) -> None:
         super().__init__(Brokers("nowhere:1", is_embedded=False), "events.sequenced")
@@ -41,7 +41,7 @@ class Topic(KafkaTopic):
 
 
 def purge(topic: Topic, *looks: dict[int, int]) -> list[int]:
-    """Purge with the owner's needs of each look, and return the numbers of deleted records."""
+    """Purge once for each of the owner's needs, and return the numbers of deleted records."""
     purged: list[int] = []
     work = Purging(topic, [*topic.needs], purged.append)
     for own in looks:
@@ -80,7 +80,7 @@ def test_small_deletion_is_delayed() -> None:
         (RequestTimedOutError("x"), KafkaError),
     ],
 )
-def test_refusal_is_not_a_timeout(refusal: KafkaError, error: type[Exception]) -> None:
+def test_refusal_differs_from_timeout(refusal: KafkaError, error: type[Exception]) -> None:
     topic = Topic()
     topic.refusal = refusal
     with pytest.raises(error):
@@ -89,7 +89,7 @@ def test_refusal_is_not_a_timeout(refusal: KafkaError, error: type[Exception]) -
 
 @pytest.mark.kafka
 async def test_real_broker_purges_topic(kafka: SharedKafka, unique_name: UniqueName) -> None:
-    """An offset without a note does not count: an older version or a person set it."""
+    """An offset without our note does not count: an older version or a person set it."""
 
     name = unique_name("sequenced")
     kafka.create_topic(name, 3)

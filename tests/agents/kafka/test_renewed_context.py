@@ -1,4 +1,4 @@
-"""Examples: a new connection after PEM files were replaced, to a TLS server of the test."""
+"""Examples: new connections to a TLS server after the PEM files were replaced."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_old_authority_is_not_trusted(security: Security, tmp_path: Path) 
         await connect(security, former)
 
 
-async def test_half_replaced_files_wait(
+async def test_half_replaced_files_are_not_used(
     security: Security, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     server, new = server_context(tmp_path), tmp_path / "new"

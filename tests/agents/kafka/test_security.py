@@ -1,6 +1,6 @@
 """Examples: TLS and SASL settings reach the clients, and wrong settings are refused.
 
-That brokers accept such clients is shown in tests/end_to_end/test_security.py.
+tests/end_to_end/test_security.py shows that brokers accept such clients.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def test_invalid_setting_is_refused(text: str, told: str, tmp_path: Path) -> Non
     assert SECRET not in str(refused.value)
 
 
-def test_environment_is_cleaned() -> None:
+def test_security_variables_are_removed() -> None:
     assert variable_of("ssl.endpoint.identification.algorithm") in {
         variable_of(name) for name in NAMES
     }

@@ -1,4 +1,4 @@
-"""Examples: notes on answers with a throttle time, for each answer to the client."""
+"""Examples: each answer to the client is inspected, and a throttle time is noted for a while."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MS = 1_000_000
 SHOWN_NS = int(SHOWN_S * 1e9)
 
 
-def test_throttling_is_shown_longer() -> None:
+def test_throttling_is_shown_for_a_while() -> None:
     seen = Throttling()
     assert seen.notes(0) == ()
     seen.note(0, 5 * MS)
@@ -29,7 +29,7 @@ def test_throttling_is_shown_longer() -> None:
     assert seen.notes(end_ns + SHOWN_NS + 1) == ()
 
 
-def test_last_throttling_end_counts() -> None:
+def test_latest_throttling_end_counts() -> None:
     seen = Throttling()
     seen.note(3_000, 0)
     seen.note(1_000, 1_000 * MS)

@@ -24,7 +24,7 @@ LATE = RequestTimedOutError()
 
 
 async def end(answers: list[Any]) -> None:
-    """End a transaction; each request removes the first of the answers."""
+    """End a transaction whose requests get the given answers in turn."""
 
     async def send(*_: Any, **__: Any) -> Any:
         answer = answers.pop(0)
@@ -97,7 +97,7 @@ def test_end_in_flight_is_not_resent(
     assert not caplog.records  # the client would write a stack trace
 
 
-def test_unknown_client_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_client_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     async def another_way(_: Any, __: Any) -> None:
         return
 

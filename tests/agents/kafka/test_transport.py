@@ -37,7 +37,7 @@ def bootstrap(embedded_broker: EmbeddedBroker) -> str:
     return embedded_broker.bootstrap
 
 
-async def test_reading_awaits_on_assigned(bootstrap: str, topic: str) -> None:
+async def test_reading_awaits_assignment(bootstrap: str, topic: str) -> None:
     produce(bootstrap, topic, 50)
     handler = Recorder(start_at={0: 20, 1: 0})
     may_go_on = asyncio.Event()
@@ -51,7 +51,7 @@ async def test_reading_awaits_on_assigned(bootstrap: str, topic: str) -> None:
         await until(lambda: handler.read() == PARTITIONS * 51 - 20)
         assert len(app.batches.open_partitions) == PARTITIONS
     assert handler.values(0) == [*numbers(20, 50), b"0"]
-    for partition in range(1, PARTITIONS):  # partition 1 is given its offset, the others none
+    for partition in range(1, PARTITIONS):  # Only partition 1 is given an offset here.
         assert handler.values(partition) == [*numbers(0, 50), b"0"]
     record = handler.batches[0].records[0]
     assert not isinstance(record, ConsumerRecord)  # The client would make this copy.
@@ -170,8 +170,8 @@ async def test_resets_share_a_log_line(
 
 
 @pytest.mark.parametrize("commits", [False, True])
-async def test_only_commits_renew_resets(bootstrap: str, topic: str, commits: bool) -> None:
-    """A batch can be processed before the commit of the previous one fails."""
+async def test_only_commits_renew_reset_limit(bootstrap: str, topic: str, commits: bool) -> None:
+    """Work without a commit does not count, as the commit of the previous batch can fail later."""
     wanted = MAX_RESETS + 3
     produce(bootstrap, topic, 2 * wanted)
     handler = Recorder()
@@ -199,7 +199,10 @@ async def test_only_commits_renew_resets(bootstrap: str, topic: str, commits: bo
 
 
 def hold_first_partition(handler: Recorder) -> asyncio.Event:
-    """Hold the first partition's records until the returned event; "holding" names the batch."""
+    """Block the first partition's batches with records until the returned event is set.
+
+    Each blocked batch is recorded as a call named "holding".
+    """
     released = asyncio.Event()
 
     async def hold(batch: PolledBatch) -> None:
@@ -211,8 +214,8 @@ def hold_first_partition(handler: Recorder) -> asyncio.Event:
     return released
 
 
-async def stopping(app: Application, handler: Recorder, stop: asyncio.Event) -> None:
-    """Stop until nothing flows, and assert that nothing is revoked while a batch is in work."""
+async def request_stop(app: Application, handler: Recorder, stop: asyncio.Event) -> None:
+    """Request a stop, wait until the flow has ended, and assert that nothing is revoked yet."""
     stop.set()
     await until(lambda: not app.batches.flow_active)
     for _ in range(100):  # turns of the loop in which on_revoked could come too early
@@ -227,7 +230,7 @@ async def test_stop_awaits_running_batch(bootstrap: str, topic: str) -> None:
     async with started(bootstrap, topic, handler) as (app, running, stop):
         await until(lambda: handler.has("holding"))
         (held,) = (detail for what, detail in handler.calls if what == "holding")
-        await stopping(app, handler, stop)
+        await request_stop(app, handler, stop)
         released.set()
         pauses = 0  # 10 ms each; time in which the machine did other things does not count
         while not running.done():
@@ -243,7 +246,7 @@ async def test_stop_awaits_running_batch(bootstrap: str, topic: str) -> None:
 async def test_rebalance_in_stop_opens_nothing(
     bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whole groups stop at once: each member sees others leave while it finishes."""
+    """When a whole group stops at once, each member sees others leave while it finishes."""
 
     async def nothing(*_: Any) -> None:
         """Stand in for Faust's part in a rebalance that the broker does not know."""
@@ -256,14 +259,14 @@ async def test_rebalance_in_stop_opens_nothing(
         mine = {TP(*partition) for partition in handler.owned}
         monkeypatch.setattr(driver.Consumer, "on_partitions_revoked", nothing)
         monkeypatch.setattr(driver.Consumer, "on_partitions_assigned", nothing)
-        await stopping(app, handler, stop)
+        await request_stop(app, handler, stop)
 
         async def rebalance() -> None:
             await app.batches.on_partitions_revoked(mine)
             await app.batches.on_partitions_assigned(mine, 1)
 
         rebalancing = asyncio.create_task(rebalance())
-        await stopping(app, handler, stop)
+        await request_stop(app, handler, stop)
         released.set()
         await rebalancing
     told = [what for what, _ in handler.calls if what not in ("batch", "holding")]
@@ -281,7 +284,7 @@ async def test_stop_during_restore_revokes(bootstrap: str, topic: str) -> None:
 
 
 async def test_fetch_time_is_request_time() -> None:
-    """A process that sleeps between question and answer must not claim the time between."""
+    """A process that sleeps between request and answer must not claim the time in between."""
 
     state = SimpleNamespace(timestamp=5)
     assignment = SimpleNamespace(state_value=lambda _: state)

@@ -28,7 +28,7 @@ from tests.services import SharedKafka, UniqueName
 from tests.waiting import until
 
 TRIES = 4
-"""Tries, one of which has to be quick on a busy machine; waiting for the poll takes 2 s."""
+"""Number of tries, one of which has to be quick; waiting for the poll takes 2 s."""
 
 
 pytestmark = pytest.mark.kafka
@@ -51,7 +51,7 @@ def wide(kafka: SharedKafka, unique_name: UniqueName) -> str:
 
 
 async def test_open_transaction_stops_ticks(kafka: SharedKafka, name: str) -> None:
-    """Only committed records arrive, and no tick while a transaction is open."""
+    """No tick comes while a transaction is open, and only committed records arrive."""
     handler = Recorder()
     async with (
         AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, transactional_id=name) as producer,
@@ -153,10 +153,10 @@ async def test_share_moves_after_revocation(kafka: SharedKafka, wide: str) -> No
         await until(lambda: len(first.owned) == 4)
 
 
-async def test_stop_ends_during_rebalance(
+async def test_stop_completes_during_rebalance(
     kafka: SharedKafka, wide: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its request to join is pending: the third has joined, and the first releases nothing."""
+    """A worker stops while it rejoins: another worker has joined, and a third releases nothing."""
     first, second, third = Recorder(), Recorder(), Recorder()
     released = asyncio.Event()
     async with application(kafka.bootstrap, [wide], first, wide):
@@ -180,7 +180,7 @@ async def test_stop_ends_during_rebalance(
 
 
 class Resting(Recorder):
-    """A handler at rest whose time comes with the records: a fetch waits for `SILENT_WAIT_MS`."""
+    """A handler at rest that needs no ticks, so a fetch waits for `SILENT.fetch_wait_ms`."""
 
     wants_ticks = False
     rests = True
@@ -192,8 +192,8 @@ class Resting(Recorder):
         await until(lambda: self.count("reading") > before)
 
 
-async def test_rebalance_interrupts_a_poll(kafka: SharedKafka, name: str) -> None:
-    """A poll and a fetch have just begun to wait for two seconds when partitions move.
+async def test_hurry_interrupts_a_poll(kafka: SharedKafka, name: str) -> None:
+    """A poll and a fetch have just begun to wait for two seconds when the thread is hurried.
 
     Later requests on the same connection do not wait for them.
     """
@@ -216,10 +216,7 @@ async def test_rebalance_interrupts_a_poll(kafka: SharedKafka, name: str) -> Non
 
 
 async def test_resting_member_rejoins_soon(kafka: SharedKafka, unique_name: UniqueName) -> None:
-    """Each time, its poll and its fetch have just begun to wait for two seconds.
-
-    It learns of the other member by its next heartbeat.
-    """
+    """A member whose poll and fetch have just begun to wait is told of another by a heartbeat."""
     name = unique_name("raw")
     kafka.create_topic(name, partitions=2)
     took_s = []

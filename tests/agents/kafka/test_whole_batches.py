@@ -1,4 +1,4 @@
-"""Law and examples: reading whole batches gives the client's records and positions."""
+"""Law and examples: reading whole batches gives the same records and positions as the client."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def result_of(records: Any, position: int) -> Any:
     return result, state
 
 
-def polled(getall: Any, state: Any, result: Any, cuts: list[int]) -> list[object]:
+def poll_in_pieces(getall: Any, state: Any, result: Any, cuts: list[int]) -> list[object]:
+    """Return the offsets and the position after each poll of at most these many records."""
     seen: list[object] = []
     for most in cuts:
         if not result.has_more():
@@ -52,7 +53,7 @@ def polled(getall: Any, state: Any, result: Any, cuts: list[int]) -> list[object
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_law_polls_equal_the_clients(seed: int) -> None:
+def test_law_polls_match_the_client(seed: int) -> None:
     dice = random.Random(seed)
     log, offset = b"", 0
     for _ in range(dice.randrange(1, 6)):
@@ -74,10 +75,10 @@ def test_law_polls_equal_the_clients(seed: int) -> None:
     theirs = records_of(log, since, aborted, MemoryRecords)
     theirs._consumer_record = lambda _, each: each
     result, state = result_of(theirs, since)
-    wanted = polled(result.getall, state, result, cuts)
+    wanted = poll_in_pieces(result.getall, state, result, cuts)
 
     result, state = result_of(Fetched(records_of(log, since, aborted)), since)
-    found = polled(lambda most: take_all(result, most), state, result, cuts)
+    found = poll_in_pieces(lambda most: take_all(result, most), state, result, cuts)
     assert found == wanted
 
 
@@ -102,7 +103,7 @@ def test_unreadable_record_keeps_place() -> None:
 async def test_long_decoding_takes_turns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Otherwise some kilobytes of compressed batches would keep the client from its heartbeats."""
+    """Without turns, some kilobytes of compressed batches would delay the client's heartbeats."""
     steps = iter(range(1_000))
     clock = SimpleNamespace(monotonic=lambda: 0.4 * whole_batches.TURN_S * next(steps))
     monkeypatch.setattr(whole_batches, "time", clock)
@@ -124,8 +125,8 @@ async def test_long_decoding_takes_turns(
     assert sum(len(found) for found in seen) == 2 * 8
 
 
-def test_seek_empties_take_all() -> None:
-    """Without a limit all records are taken, and none if the position has moved."""
+def test_take_all_obeys_a_seek() -> None:
+    """Without a limit all records are taken, but none if the position has moved."""
     result, state = result_of(Fetched(records_of(batch([A]) + batch([A], base_offset=1))), 0)
     assert len(take_all(result)) == 2
     assert state.position == 2
@@ -137,7 +138,7 @@ def test_seek_empties_take_all() -> None:
 
 @pytest.mark.parametrize("cuts", [[100], [1], []], ids=["all", "half", "nothing"])
 def test_dropped_fetch_is_freed(cuts: list[int]) -> None:
-    """Otherwise the bytes of a lost partition would stay until the garbage collector runs."""
+    """No garbage collection is needed to free the bytes of a lost partition."""
     records = records_of(batch([A]) + batch([A], base_offset=1))
     result, _ = result_of(records, 0)
 
@@ -165,7 +166,7 @@ def test_dropped_fetch_is_freed(cuts: list[int]) -> None:
 
 
 async def test_cancelled_fetch_ends_quietly() -> None:
-    """A closing client cancels its fetch and waits for it; its exception would break the close."""
+    """A closing client cancels its fetch and waits for it; an exception would break the close."""
 
     async def pausing(*_: object) -> bool:
         await asyncio.sleep(60.0)

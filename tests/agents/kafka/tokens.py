@@ -1,4 +1,4 @@
-"""Tokens of tests: unsigned JWTs, which a broker accepts if it is configured so."""
+"""Tokens for tests: unsigned JWTs, which a broker accepts if configured to do so."""
 
 from __future__ import annotations
 

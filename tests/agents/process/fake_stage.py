@@ -2,9 +2,9 @@
 
 `/explain` returns its process id. Options: `--mute` never announces a port; `--exit N` sets the
 exit code after a request to stop. `--prints` prints more than a pipe holds, before the port is
-announced and at each request. `--babbles` announces something that is no address; `--hangs` never
-answers after the announcement, and `--computes` computes meanwhile. `--token T` answers only
-requests with this token.
+announced and at each request. `--babbles` announces text that is not an address; `--hangs` never
+answers after the announcement, and `--computes` does the same while it computes. `--token T`
+answers only requests with this token.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from agents.process.child_process import ANNOUNCE, announce
 
 LIVES_S = 600.0
-"""Longest life of the process, should its test end before it looks."""
+"""Longest life of the process if its test ends without stopping it."""
 METRICS = "# HELP fake_total Fake\n# TYPE fake_total counter\nfake_total 1.0\n"
 
 

@@ -1,8 +1,8 @@
-"""A worker of forked fake stages, run as a program: PORT [--told-early].
+"""A worker with forked fake stages, run as a program: PORT [--told-early].
 
-It ends with the supervisor's code. `--told-early`: it is stopped before it has a loop. `--codes`
-instead of PORT prints how three children ended. `--open` prints the open descriptors of three
-children, and of three whose worker listens.
+It exits with the supervisor's code. With `--told-early`, it is told to stop before its event loop
+runs. `--codes` instead of PORT prints the exit codes of children that end in different ways.
+`--open` prints the open descriptors of three children, and of three whose worker listens.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def end_somehow(command: Sequence[str]) -> None:
         time.sleep(1.0)
 
 
-async def ends(children: Sequence[Process]) -> list[int]:
+async def exit_codes_of(children: Sequence[Process]) -> list[int]:
     watch_children(lambda: children)
     codes = []
     for child in children:
@@ -73,7 +73,7 @@ def say_what_is_open(command: Sequence[str]) -> None:
     announce(int(command[-1]), " ".join(sorted(kinds)))
 
 
-async def opened(children: Sequence[Process]) -> list[str]:
+async def descriptors_of(children: Sequence[Process]) -> list[str]:
     return [await read_address_line(child.pipe) for child in children]
 
 
@@ -81,7 +81,7 @@ def codes() -> None:
     commands = {how: [how] for how in ("done", "refused", "failed", "hangs")}
     with fork(commands, end_somehow) as begun:
         hanging = begun.pop("hangs")
-        print(*asyncio.run(ends(list(begun.values()))))
+        print(*asyncio.run(exit_codes_of(list(begun.values()))))
         begun["hangs"] = hanging
     print(hanging.returncode)
 
@@ -94,6 +94,6 @@ if __name__ == "__main__":
         for listens in (False, True):
             sockets = bind("127.0.0.1", 0) if listens else []
             with fork({name: [name] for name in "abc"}, say_what_is_open, sockets) as three:
-                print(*asyncio.run(opened(list(three.values()))), sep="\n")
+                print(*asyncio.run(descriptors_of(list(three.values()))), sep="\n")
     else:
         sys.exit(supervise(int(sys.argv[1]), "--told-early" in sys.argv))

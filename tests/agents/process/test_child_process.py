@@ -1,7 +1,7 @@
 """End to end: the processes of stages, seen from outside, without a broker.
 
-The stages are fakes (tests.agents.process.fake_stage), and forked ones run in a program of their
-own (tests.agents.process.forking).
+The stages are fakes (tests.agents.process.fake_stage); forked ones run in their own program
+(tests.agents.process.forking).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def pids(port: int) -> list[int]:
 
 
 def is_fresh(pid: int) -> bool:
-    """Return whether the process is an interpreter of its own, not a fork."""
+    """Return whether the process is a new interpreter, not a fork."""
     return b"fake_stage.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
@@ -88,7 +88,7 @@ def test_early_stop_leaves_no_process() -> None:
         assert (worker.returncode, said) == (0, b"")
 
 
-def done_with(option: str) -> subprocess.CompletedProcess[str]:
+def run_program(option: str) -> subprocess.CompletedProcess[str]:
     """Run the program of forked children with this option, and return its result."""
     return subprocess.run(
         [*PROGRAM, option], capture_output=True, timeout=TIMEOUT_S, check=True, text=True
@@ -97,7 +97,7 @@ def done_with(option: str) -> subprocess.CompletedProcess[str]:
 
 @forks
 def test_child_has_usual_exit_codes() -> None:
-    done = done_with("--codes")
+    done = run_program("--codes")
     assert done.stdout == f"0 2 1\n{-signal.SIGKILL}\n"
     assert "prints done\n" in done.stderr
     assert "ValueError: failed" in done.stderr
@@ -105,8 +105,8 @@ def test_child_has_usual_exit_codes() -> None:
 
 @forks
 def test_child_inherits_only_its_pipe() -> None:
-    """Every child has the same descriptors open, whatever was forked before it or listens."""
-    kinds = done_with("--open").stdout.splitlines()
+    """Every child has the same open descriptors, even if its worker listens on a socket."""
+    kinds = run_program("--open").stdout.splitlines()
     assert len(kinds) == 6
     assert len(set(kinds)) == 1, "also beside a socket"
     assert kinds[0].endswith("pipe")
@@ -164,8 +164,8 @@ def test_stage_imports_start_no_thread() -> None:
     assert done.stdout == b"True\n"
 
 
-async def test_signal_keeps_exit_code() -> None:
-    """Each process is terminated repeatedly until its exit code is known; it may have ended."""
+async def test_repeated_signal_keeps_exit_code() -> None:
+    """Each process is terminated until its exit code is known; it can end by itself first."""
 
     async def end_of_one() -> int:
         process = spawn(["sh", "-c", "exit 3"])

@@ -31,7 +31,7 @@ class Time(Clock):
             self.now_s += self.full_s
 
     def goes_on(self, collecting: Collecting, seconds: float) -> None:
-        """Let the seconds pass, with one look in each, as the process does it."""
+        """Let the seconds pass, with one look each second, as in the process."""
         until_s = self.now_s + seconds
         while self.now_s < until_s:
             self.now_s += 1
@@ -85,7 +85,7 @@ def test_full_runs_have_bounded_share(clock: Time) -> None:
 
 
 def test_revocation_collects_garbage(clock: Time) -> None:
-    """Their garbage is collected at once, but no more often than `FULL_APART_S`."""
+    """A revoked partition's garbage is collected at once, but at most every `FULL_APART_S`."""
     collecting = Collecting(clock)
     clock.goes_on(collecting, FULL_APART_S)
     assert left_by_a_partition(collecting)() is None
@@ -102,7 +102,7 @@ def test_revocation_collects_garbage(clock: Time) -> None:
 def left_by_a_partition(collecting: Collecting) -> weakref.ref[Circle]:
     used = Circle()
     circle = weakref.ref(used)
-    gc.collect(1)  # moves it to the old generation
+    gc.collect(1)  # This moves the circle to the old generation.
     del used
     collecting.let_go()
     return circle

@@ -1,4 +1,4 @@
-"""Examples: the memory limit of a process's control groups, and the order of kills."""
+"""Examples: the memory limit from a process's control groups, and which process is killed first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MIB = 1 << 20
 
 
 class Machine:
-    """A fake /proc folder of a process and a mounted tree of its groups, which begins at `root`."""
+    """A fake /proc folder of a process, and its mounted tree of groups, which begins at `root`."""
 
     def __init__(self, folder: Path, group: str, root: str = "/", *, version: int = 2) -> None:
         self._mount = folder / "sys with a space"
@@ -38,7 +38,7 @@ class Machine:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_limit_is_that_of_own_group(tmp_path: Path, version: int) -> None:
+def test_own_group_sets_the_limit(tmp_path: Path, version: int) -> None:
     machine = Machine(tmp_path, "/pods/a", version=version)
     machine.limit("", str(96 * 1024 * MIB))
     machine.limit("other", str(MIB))

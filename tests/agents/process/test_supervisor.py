@@ -67,10 +67,10 @@ async def supervised(
     stuck_after_s: float = PATIENCE_S,
     ready: bool = True,
 ) -> AsyncIterator[Ask]:
-    """Yield a function that asks a supervisor over children of these names.
+    """Run a supervisor of children with these names, and yield a function that queries it.
 
-    It waits until they are ready if `ready`. At the end the supervisor is stopped and its exit code
-    checked.
+    If `ready`, wait until the children are ready. At the end, stop the supervisor and check its
+    exit code.
     """
     (port,) = free_ports(1)
     commands = {stage: [sys.executable, CHILD, *options] for stage in stages}
@@ -111,7 +111,7 @@ async def faults(ask: Ask, path: str) -> Any:
 
 
 async def pids(ask: Ask, count: int = 1) -> list[int]:
-    """Return the process ids of `count` stages; one that does not answer in time is left out."""
+    """Wait until `count` stages answer, and return their process ids."""
 
     async def all_pids() -> list[int] | None:
         told = [part["pid"] for part in await answers(ask, "/explain") or []]
@@ -150,7 +150,7 @@ def test_silent_stage_is_not_ready() -> None:
     assert told == {"reorder": 0, "merge": 1}
 
 
-async def test_silent_stage_keeps_values() -> None:
+async def test_silent_stage_keeps_metrics() -> None:
     async with supervised("reorder", "merge") as ask:
         (first, _) = await pids(ask, 2)
 
@@ -178,7 +178,7 @@ async def test_silent_stage_keeps_values() -> None:
         await until(are_fresh)
 
 
-def test_values_end_with_process() -> None:
+def test_metrics_end_with_the_process() -> None:
     child = Child("reorder", [], metrics="fake_total 1.0\n")
     taken = Scrapes([child], ["reorder"])
     assert taken.texts() == ["fake_total 1.0\n"]
@@ -188,7 +188,7 @@ def test_values_end_with_process() -> None:
     assert own == {AGE, READY, STAGES, BUILD, MEMORY}
 
 
-def test_memory_needs_no_answer() -> None:
+def test_memory_is_shown_without_answers() -> None:
     pids = {"reorder": os.getpid(), "merge": 2**22}  # above the largest process id
     with Path(os.devnull).open("rb", 0) as pipe:
         children = [Child(name, [], process=Process(pid, pipe)) for name, pid in pids.items()]
@@ -201,7 +201,7 @@ def test_memory_needs_no_answer() -> None:
     assert set(info.labels) == {"version", "core", "codec", "python"}
 
 
-async def test_healthy_child_is_asked_seldom(
+async def test_healthy_child_is_polled_rarely(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(supervising, "CALM_PAUSE_S", 30.0)
@@ -258,10 +258,10 @@ async def test_killed_child_hints_at_memory(
         assert "raise the memory limit, or lower max_held_bytes" in said
 
 
-async def test_printing_child_is_restarted(
+async def test_printing_child_can_restart(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """It prints more than a pipe holds, also lines like an address, before and after its own."""
+    """A child prints more than a pipe holds, including lines like an address."""
 
     async with supervised("reorder", options=("--prints",)) as ask:
         (first,) = await pids(ask)
@@ -283,13 +283,10 @@ async def test_invalid_address_is_refused(
     assert "'here I am' is not an address" in caplog.text
 
 
-async def test_child_may_wait_for_brokers(
+async def test_child_can_wait_for_brokers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A wait for brokers extends the time to announce a port.
-
-    On a busy machine a pause between two looks counts only briefly.
-    """
+    """A wait for brokers extends the time to announce a port."""
     monkeypatch.setattr(supervising, "START_TIMEOUT_S", 0.2)
     monkeypatch.setattr(supervising, "LONGEST_SILENCE_S", 0.2)
 
@@ -308,14 +305,14 @@ async def test_port_in_use_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("code", "ends_with"), [(1, 1), (2, 2), (3, 1)])
-async def test_exit_code_is_passed_on(code: int, ends_with: int) -> None:
+async def test_exit_code_follows_the_child(code: int, ends_with: int) -> None:
     options = ("--exit", str(code))
     async with supervised("reorder", options=options, ends_with=ends_with):
         pass
 
 
-async def given_up(*command: str, stuck_after_s: float = 0.5) -> None:
-    """Assert that the supervisor of a stage that cannot start ends by itself."""
+async def assert_gives_up(*command: str, stuck_after_s: float = 0.5) -> None:
+    """Assert that the supervisor of a stage that never becomes ready ends by itself."""
     supervisor = Supervisor({"reorder": list(command)}, "127.0.0.1", 0, stuck_after_s)
     running = asyncio.create_task(supervisor.run())
     await until(running.done)
@@ -325,10 +322,10 @@ async def given_up(*command: str, stuck_after_s: float = 0.5) -> None:
 async def test_endless_hangs_are_given_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its starts lie further apart than the window, but the child is never ready in between."""
+    """Starts are further apart than the window, but the child is never ready between them."""
     monkeypatch.setattr(supervising, "MAX_RESTARTS", 1)
     monkeypatch.setattr(supervising, "RESTART_WINDOW_S", 0.3)
-    await given_up(sys.executable, CHILD, "--hangs")
+    await assert_gives_up(sys.executable, CHILD, "--hangs")
     assert "stage reorder: ready for 0 s in 2 starts" in caplog.text
 
 
@@ -358,7 +355,7 @@ async def test_failing_starts_are_limited(
 ) -> None:
     monkeypatch.setattr(supervising, "MAX_RESTARTS", 2)
     monkeypatch.setattr(supervising, "RESTART_PAUSE_S", 0.01)
-    await given_up("/there/is/no/such/python")
+    await assert_gives_up("/there/is/no/such/python")
     assert caplog.text.count("stage reorder cannot be started: ") == 3
     assert "stage reorder: ready for 0 s in 3 starts" in caplog.text
 
@@ -371,11 +368,11 @@ async def test_failing_supervisor_ends_stages(
         raise ValueError(part)
 
     monkeypatch.setattr(Supervisor, part, fail)
-    await given_up(sys.executable, CHILD, stuck_after_s=PATIENCE_S)
+    await assert_gives_up(sys.executable, CHILD, stuck_after_s=PATIENCE_S)
     assert f"ValueError: {part}" in caplog.text
 
 
-async def test_child_may_stop_first(
+async def test_child_stopped_first_logs_no_error(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(supervising, "STOP_FOLLOWS_WITHIN_S", PATIENCE_S)

@@ -57,7 +57,7 @@ def value(number: int) -> bytes:
     return b"\0" + number.to_bytes(4, "big") + stream.getvalue()
 
 
-def reached(found: RegisteredSchemas, *values: bytes | None, patience_s: float = 0.0) -> SchemaFeed:
+def look_up(found: RegisteredSchemas, *values: bytes | None, patience_s: float = 0.0) -> SchemaFeed:
     async def reach() -> SchemaFeed:
         feed = SchemaFeed(patience_s)
         await feed.reach(found, values)
@@ -74,7 +74,7 @@ def reason(found: RegisteredSchemas, content: bytes) -> tuple[str, str]:
 
 def test_schema_is_looked_up_once(registry: Known) -> None:
     number = registry.register(SUBJECT, TEXT)
-    reached(registry.table, value(number), value(number), None, b"{}")
+    look_up(registry.table, value(number), value(number), None, b"{}")
     assert registry.table.decode(value(number)) == EVENT
     assert registry.asked[f"/schemas/ids/{number}"] == 1
     assert registry.table.find_unresolved([value(number)]) == []
@@ -88,14 +88,14 @@ def test_plain_key_names_no_schema(registry: Known) -> None:
     assert set(registry.asked) == {f"/schemas/ids/{number}", f"/schemas/ids/{number}/versions"}
 
 
-def test_schema_may_refer_to_others(registry: Known) -> None:
+def test_schema_can_refer_to_others(registry: Known) -> None:
     kind = {"type": "enum", "name": "plant.Kind", "symbols": ["A", "B"]}
     registry.register("kind", json.dumps(kind))
     whole = {**SCHEMA, "fields": [*SCHEMA["fields"], {"name": "kind", "type": "plant.Kind"}]}
     refers = [{"name": "plant.Kind", "subject": "kind", "version": 1}]
     number = registry.register(SUBJECT, json.dumps(whole), references=refers)
     content = value(number) + b"\x02"
-    reached(registry.table, content)
+    look_up(registry.table, content)
     assert registry.table.decode(content) == EVENT | {"kind": "B"}
 
 
@@ -104,16 +104,16 @@ def test_protobuf_value_is_decoded(registry: Known) -> None:
     number = registry.register(SUBJECT, schema, "PROTOBUF")
     message = message_class()(device="press-7", n=12).SerializeToString()
     content = b"\0" + number.to_bytes(4, "big") + b"\0" + message
-    reached(registry.table, content)
+    look_up(registry.table, content)
     decoded = registry.table.decode(content)
     assert isinstance(decoded, dict)
     assert (decoded["device"], decoded["n"]) == ("press-7", 12)
 
 
-def test_unknown_schema_is_dead(registry: Known) -> None:
+def test_unknown_schema_is_reported(registry: Known) -> None:
     """Many invented ids together take no longer than one."""
     began_s = time.monotonic()
-    feed = reached(registry.table, *(value(number) for number in range(9, 109)), patience_s=1.0)
+    feed = look_up(registry.table, *(value(number) for number in range(9, 109)), patience_s=1.0)
     assert time.monotonic() - began_s > 0.5
     assert calm_s(began_s) < 5
     assert reason(registry.table, value(9)) == (
@@ -152,9 +152,9 @@ async def test_other_subject_is_refused(registry: Known, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("status", [400, 422])
-def test_invalid_id_is_a_dead_letter(registry: Known, status: int) -> None:
+def test_invalid_id_is_unknown(registry: Known, status: int) -> None:
     registry.status = status
-    reached(registry.table, value(9))
+    look_up(registry.table, value(9))
     assert reason(registry.table, value(9))[0] == "schema_unknown"
 
 
@@ -175,7 +175,7 @@ def test_oversized_schema_is_refused(
         if registry.register(name, json.dumps({"type": "enum", "name": name, "symbols": ["A"]}))
     ]
     number = registry.register(SUBJECT, TEXT, references=refers)
-    reached(registry.table, value(number), patience_s=60.0)
+    look_up(registry.table, value(number), patience_s=60.0)
     assert reason(registry.table, value(number)) == ("schema_refused", detail)
     assert registry.asked[f"/schemas/ids/{number}"] == 1
 
@@ -211,7 +211,7 @@ async def test_slow_registry_blocks_no_other(
 )
 def test_invalid_schema_is_refused(registry: Known, schema: str, kind: str) -> None:
     number = registry.register(SUBJECT, schema, kind)
-    reached(registry.table, value(number))
+    look_up(registry.table, value(number))
     assert reason(registry.table, value(number))[0] == "schema_refused"
 
 
@@ -234,14 +234,14 @@ async def test_failing_registry_is_awaited(registry: Known) -> None:
 def test_denial_names_the_variables(registry: Known, status: int) -> None:
     registry.status = status
     with pytest.raises(RegistryRefuses, match="set INORDER_REGISTRY_USER and"):
-        reached(registry.table, value(1))
+        look_up(registry.table, value(1))
 
 
 def test_credentials_are_sent(registry: Known, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INORDER_REGISTRY_USER", "reader")
     monkeypatch.setenv("INORDER_REGISTRY_PASSWORD", "secret")
     number = registry.register(SUBJECT, TEXT)
-    reached(registry.table, value(number))
+    look_up(registry.table, value(number))
     assert registry.authorized == {"Basic " + base64.b64encode(b"reader:secret").decode()}
 
 
@@ -251,7 +251,7 @@ RENAMED = json.dumps(
 
 
 def test_reader_schema_is_per_stream(registry: Known) -> None:
-    """Streams with different reader schemas share a feed, and keys are read without one."""
+    """Streams with different reader schemas share a feed; keys are read without a reader schema."""
     number = registry.register(SUBJECT, TEXT)
     tables = [registry.table, RegisteredSchemas(registry.url, [SUBJECT], reader=RENAMED)]
 
@@ -269,7 +269,7 @@ def test_reader_schema_needs_avro(registry: Known) -> None:
     number = registry.register(SUBJECT, "{}", "JSON")
     table = RegisteredSchemas(registry.url, [SUBJECT], reader=RENAMED)
     content = b"\0" + number.to_bytes(4, "big") + b'{"device": 1}'
-    reached(table, content)
+    look_up(table, content)
     why, detail = reason(table, content)
     assert (why, "leave it out" in detail) == ("schema_refused", True)
     assert table.decode_key(content) == {"device": 1}

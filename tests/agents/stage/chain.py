@@ -99,7 +99,7 @@ class Chain:
 
 
 class LaneAhead(Random):
-    """A source of chance that reads only the second lane, and loses the task after each poll."""
+    """Random choices that read only the second lane, and lose the task after each poll."""
 
     def __init__(self) -> None:
         super().__init__(0)
@@ -145,7 +145,7 @@ class Place(Delivery):
         apply_to(self.state, checkpoint.changes)
         return self.commits
 
-    # -- partitions of it --------------------------------------------------------------------------
+    # -- partitions that use this delivery ---------------------------------------------------------
 
     async def opened(self, histories: Histories | None, patch: pytest.MonkeyPatch) -> Partition:
         times = self.chain.broker_times if self.arrangement.is_first else None
@@ -188,7 +188,7 @@ class Place(Delivery):
     async def through(
         self, histories: Histories | None, rng: Random, patch: pytest.MonkeyPatch
     ) -> None:
-        """Run to the end of the log, and in the input one second beyond the last record of all."""
+        """Run to the end of the log, and in a first stage one second past the last record."""
         if self.dies:
             with pytest.raises(CommitFailed):
                 await self.opened(histories, patch)
@@ -217,7 +217,7 @@ class Place(Delivery):
         rng: Random,
         patch: pytest.MonkeyPatch,
     ) -> None:
-        """Run a task that reads several partitions, each at a pace of its own."""
+        """Run a task that reads several partitions, each at its own pace."""
         logs = {lane: self.chain.logs[lane] for lane in lanes}
         lag_ns = self.chain.topology.tick_lag_ns
         begin_ms = max(self.chain.begin_ms, task.state.now_ns // MS)
@@ -242,7 +242,7 @@ class Place(Delivery):
         await close(task)
 
     def _some(self, log: Sequence[FakeRecord], rng: Random) -> list[FakeRecord]:
-        """Return as many records as a task that keeps up may read at once.
+        """Return some of the next records, as many as a task that keeps up can read at once.
 
         Before MERGE that is the span between two heartbeats.
         """

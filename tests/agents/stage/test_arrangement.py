@@ -47,7 +47,7 @@ def test_stage_has_its_topics(
 def test_speculative_window_is_in_merge(
     stages: str, name: str, reads: str, pattern_place: int
 ) -> None:
-    """Queries of a stream without windows keep their place."""
+    """Queries on a stream without windows keep their place."""
     text = (
         f"streams: {{a: {{keyed_by: stream}}, b: {{keyed_by: stream}}}}\nstages: {stages}\n"
         "queries:\n"
@@ -88,12 +88,12 @@ SMALL = "reorder: {max_held_bytes: 1MiB}"
         (f"streams: {{default: {{{SMALL}}}}}", "all", "events.raw", 10),
     ],
 )
-def test_buffer_limit_of_task(text: str, stage: str, topic: str, mib: int) -> None:
+def test_buffer_limit_sums_operators(text: str, stage: str, topic: str, mib: int) -> None:
     assert arranged(text, stage, 8).held_limit_bytes(TopicPartition(topic, 0)) == mib << 20
 
 
 def test_lanes_count_from_own_partition() -> None:
-    """A task of one partition so keeps its numbers when another partition is added."""
+    """A task of one partition keeps its lane numbers when another partition is added."""
     two = "streams: {a: {input: ra}, b: {input: rb}}"
     first, second = (TopicPartition("rb", number) for number in range(2))
     assert arranged(two, "all", 1).lanes_of(first) == [(0, first)]
@@ -120,7 +120,7 @@ def test_signed_stream_needs_keys() -> None:
     arranged(text, "merge", 4)
 
 
-def test_grown_output_moves_no_stream() -> None:
+def test_output_growth_must_move_no_stream() -> None:
     def grown_to(count: int) -> Arrangement:
         return arranged(f"streams: {{default: {{}}}}{CUT}", "merge", 4, {"events.ordered": count})
 

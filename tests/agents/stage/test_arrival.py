@@ -17,7 +17,7 @@ def arrive(clock: ArrivalClock, *stamps_ms: int) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", [CREATE_TIME, None])
-def test_default_arrival_is_reading(kind: int | None) -> None:
+def test_default_arrival_is_reading_time(kind: int | None) -> None:
     clock = ArrivalClock(LAG_NS)
     assert clock.arrive(5, kind, 70) == 70
     assert clock.arrive(6, kind, 60) == 70
@@ -46,7 +46,7 @@ def test_record_behind_tick_is_late(stamp_ms: int, arrival_ms: int, overtaken: i
     assert clock.overtaken == overtaken
 
 
-def test_broker_step_back_is_no_tick() -> None:
+def test_arrival_never_steps_back() -> None:
     """Arrival is the running maximum of the broker's timestamps."""
     clock = ArrivalClock(LAG_NS)
     clock.tick(50 * NS_PER_MS)
@@ -54,7 +54,7 @@ def test_broker_step_back_is_no_tick() -> None:
     assert (clock.overtaken, clock.without_append_time) == (0, False)
 
 
-def test_restored_clock_is_alike() -> None:
+def test_restored_clock_matches_original() -> None:
     clock, restored = ArrivalClock(LAG_NS), ArrivalClock(LAG_NS)
     clock.tick(50 * NS_PER_MS)
     arrive(clock, 30, 60)
@@ -76,8 +76,8 @@ def test_embedded_arrival_is_send_time(stamp_ms: int, arrival_ms: int) -> None:
     assert clock.without_append_time
 
 
-def test_foreign_topic_sets_arrival() -> None:
-    """Arrival is the largest timestamp that is not too far ahead of the reading, or the reading."""
+def test_arrival_setting_selects_the_time() -> None:
+    """Arrival is the largest timestamp not too far ahead of the reading time, or that time."""
     create, read_at_ns = 0, 1_000_000 * NS_PER_MS
     by_stamp = ArrivalClock(LAG_NS, arrival="timestamp", max_ahead_ns=50 * NS_PER_MS)
     stamps_ms = (999_000, 998_000, 1_000_050, 1_000_051, -1)
@@ -103,13 +103,13 @@ S = 1_000_000_000
 LATER_NS = 1_000 * S
 
 
-def judged(clock: ArrivalClock, append_ns: int, stamp_ns: int | None = None) -> int:
+def judge_append(clock: ArrivalClock, append_ns: int, stamp_ns: int | None = None) -> int:
     return clock.judge(append_ns // NS_PER_MS, LOG_APPEND_TIME, 0, stamp_ns)
 
 
 @pytest.mark.parametrize("ahead_s", [60, 3_600])
-def test_time_ahead_runs_half_speed(ahead_s: int) -> None:
-    """No wait then lasts longer than twice the configured time; arrival follows the log."""
+def test_clock_ahead_runs_at_half_speed(ahead_s: int) -> None:
+    """A wait lasts at most twice its configured time, and arrival follows the log."""
     before, clock = ArrivalClock(LAG_NS), ArrivalClock(LAG_NS)
     before.tick(LATER_NS + ahead_s * S)
     clock.restore(before.snapshot())
@@ -118,7 +118,7 @@ def test_time_ahead_runs_half_speed(ahead_s: int) -> None:
         clock.tick(LATER_NS + second * S, LATER_NS + second * S)
     assert clock.now_ns == began_ns + 2 * S
     assert f"time is {ahead_s - 2} s ahead of the broker's clock" in clock.fault()
-    judged(clock, LATER_NS + 5 * S)
+    judge_append(clock, LATER_NS + 5 * S)
     assert clock.arrival_ns == LATER_NS + 5 * S
     for second in range(6, 2 * ahead_s + 10):
         before_ns = clock.now_ns
@@ -131,7 +131,7 @@ def test_time_ahead_runs_half_speed(ahead_s: int) -> None:
 
 def test_long_tick_lag_is_no_fault() -> None:
     clock = ArrivalClock(3 * S)
-    judged(clock, LATER_NS)
+    judge_append(clock, LATER_NS)
     for second in range(4):
         assert not clock.tick(LATER_NS + second * S, LATER_NS + second * S)
     assert clock.now_ns == LATER_NS
@@ -139,14 +139,14 @@ def test_long_tick_lag_is_no_fault() -> None:
 
 
 @pytest.mark.parametrize("is_steady", [True, False])
-def test_late_sends_fault_no_clock(is_steady: bool) -> None:
+def test_steady_clock_excuses_late_sends(is_steady: bool) -> None:
     """Producers buffer records during an outage of a minute, so their own timestamps are old."""
     clock = ArrivalClock(LAG_NS)
     for number in range(200):
-        judged(clock, LATER_NS + number * S // 100, LATER_NS + number * S // 100)
+        judge_append(clock, LATER_NS + number * S // 100, LATER_NS + number * S // 100)
     back_ns = LATER_NS + 62 * S
     clock.steady_since_ns = LATER_NS if is_steady else None
-    judged(clock, back_ns, LATER_NS + 2 * S)
+    judge_append(clock, back_ns, LATER_NS + 2 * S)
     assert clock.log.doubted_ns
     clock.tick(back_ns + LAG_NS + S)
     if is_steady:
@@ -163,7 +163,7 @@ def test_late_sends_fault_no_clock(is_steady: bool) -> None:
 def test_uncertain_clock_is_no_fault() -> None:
     """After a slow probe, the lower bound of the broker's clock is far below the upper bound."""
     clock = ArrivalClock(LAG_NS)
-    judged(clock, LATER_NS)
+    judge_append(clock, LATER_NS)
     for most_ns in (LATER_NS, None):
         assert not clock.tick(LATER_NS - 60 * S, most_ns)
         assert not clock.fault()

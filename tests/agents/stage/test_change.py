@@ -87,7 +87,7 @@ def row(
     return was, now, stage, facts, [(path, verdict)] if path else []
 
 
-# docs/operate/change.md has these rows, by their names.
+# docs/operate/change.md lists rows by these names.
 ROWS = {
     "waits and bounds": row(file("default: {reorder: {max_wait: 9s, late: side, max_held: 9}}")),
     "delivery and store": row(file(more=f"{ONE_PART}\ndelivery: at_least_once\nstate: memory")),
@@ -160,7 +160,7 @@ def test_each_change_has_its_verdict(row: str) -> None:
     [(FIRST, Facts(), BEGINS), (LOOKS, Facts(), BEGINS), (LOOKS, UNREAD, REFUSED)],
 )
 def test_reader_schema_edit_is_a_change(stage: str, facts: Facts, verdict: str) -> None:
-    """Its path is the same, and buffered records are still read by the former schema."""
+    """Only the schema file's content changes. Buffered records are read by the former schema."""
     schema = "schema: {registry: 'http://r:8081', subjects: [s], reader: r.avsc}"
     mapped = MAPPED.replace("{fields", f"{{format: avro, {schema}, fields")
     topology = parse(file(mapped))
@@ -181,10 +181,10 @@ def read_by(topology: Topology, reader: str) -> Topology:
     return topology.model_copy(update={"streams": {"default": stream}})
 
 
-def test_law_over_pairs_of_files() -> None:
+def test_law_differences_have_one_verdict() -> None:
     """Each difference has one verdict, and equal files have none.
 
-    State at the brokers changes a verdict only where it matters.
+    State at the brokers changes no verdict if all streams stay and are read alike.
     """
     texts = list(dict.fromkeys(text for was, now, *_ in ROWS.values() for text in (was, now)))
     for stage in (FIRST, LOOKS, ALL):
@@ -222,7 +222,8 @@ ALL_SPLIT = "stages: [reorder, merge, window, pattern, join]"
 ALL_FUSED = "stages: [reorder+merge, window, pattern, join]"
 
 
-def left(text: str, stage: str, topic: str, *, lost: str = "") -> Difference:
+def abandoned_state(text: str, stage: str, topic: str, *, lost: str = "") -> Difference:
+    """Return the verdict on a stage's state that the file no longer continues."""
     return change.refuse_abandoned(stage, topic, lost, parse(text))
 
 
@@ -237,8 +238,8 @@ def left(text: str, stage: str, topic: str, *, lost: str = "") -> Difference:
     ],
 )
 def test_other_split_is_refused(text: str, stage: str, topic: str, remedy: str) -> None:
-    """Each refusal proposes a line that names the stage whose state exists."""
-    found = left(text, stage, topic)
+    """Each refusal proposes a split that has the stage whose state exists."""
+    found = abandoned_state(text, stage, topic)
     assert found.verdict == REFUSED
     assert remedy in found.remedy
     without = "".join(
@@ -249,21 +250,21 @@ def test_other_split_is_refused(text: str, stage: str, topic: str, remedy: str) 
     assert "new names for what it writes" in found.remedy
     # Results of moved queries have the same ids, and would begin with revision 0 again.
     joined = file(stages="stages: [reorder+merge, window+pattern]\n")
-    assert left(joined, "window", "events.ordered").verdict == REFUSED
-    assert left(ONE, "window", "events.ordered").verdict == ENDS
+    assert abandoned_state(joined, "window", "events.ordered").verdict == REFUSED
+    assert abandoned_state(ONE, "window", "events.ordered").verdict == ENDS
 
 
 def test_removed_input_must_be_drained() -> None:
     now = "streams: {default: {input: other}}\n"
-    assert left(now, ALL, "events.raw").verdict == ENDS
+    assert abandoned_state(now, ALL, "events.raw").verdict == ENDS
     for lost in ("buffered events", "unread records"):
-        found = left(now, ALL, "events.raw", lost=lost)
+        found = abandoned_state(now, ALL, "events.raw", lost=lost)
         assert lost in found.effect
         assert (found.verdict, found.path) == (REFUSED, "input events.raw")
         assert "put it back" in found.remedy
 
 
-def test_removed_input_may_not_return() -> None:
+def test_removed_input_must_not_return() -> None:
     found = change.refuse_return("reorder+merge", "other", "events.raw", parse(ONE))
     assert (found.verdict, found.path) == (REFUSED, "input events.raw")
     assert "put other back" in found.remedy
@@ -313,7 +314,7 @@ def test_other_layout_is_refused() -> None:
 PAGE = Path(__file__).parents[3] / "docs/operate/change.md"
 
 
-def test_page_lists_these_verdicts() -> None:
+def test_page_lists_the_verdicts() -> None:
     lines = PAGE.read_text().split("## Look up a change")[1].splitlines()
     rows = [line.split("|")[1:3] for line in lines if line.startswith("| ")][2:]
     named = {re.sub(r" \(.*\)$", "", name.strip()): verdict.strip() for name, verdict in rows}

@@ -142,7 +142,7 @@ def test_failed_commit_halves_size() -> None:
     assert (size.records, size.bytes) == (FEWEST_SENT, LEAST_BYTES)
 
 
-def test_long_timeout_keeps_limit() -> None:
+def test_long_timeout_still_limits_size() -> None:
     size = CheckpointSize(15 * 60 * 1_000_000_000)
     size.note_commit(0.1, 10, 10)
     before = size.bytes

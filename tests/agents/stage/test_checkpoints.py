@@ -63,7 +63,7 @@ class Unanswered(Delivery):
 
 
 class World:
-    """A `Checkpoints` with its surroundings."""
+    """A `PartitionCheckpoints` with fake surroundings."""
 
     def __init__(self, changes: Changes, log_end: int = 12) -> None:
         self.delivery = Unanswered()
@@ -115,7 +115,7 @@ def test_commit_missing_in_log_fails(found: Changes) -> None:
     assert world.size.records == FEWEST // 2
 
 
-def test_missing_brokers_fail_commit() -> None:
+def test_failed_renewal_fails_commit() -> None:
     world = World(CHANGES)
     world.delivery.cannot_renew = True
     with pytest.raises(CommitFailed, match="coordinator is away"):
@@ -177,7 +177,7 @@ async def commit_error(ended_by: Exception | None, after_it: Exception) -> Commi
 
 
 @pytest.mark.parametrize("exactly_once", [True, False])
-async def test_fence_timeout_names_its_id(
+async def test_fence_timeout_names_the_id(
     monkeypatch: pytest.MonkeyPatch, exactly_once: bool
 ) -> None:
     async def never(_: AIOKafkaProducer) -> None:

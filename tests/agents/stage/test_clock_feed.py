@@ -122,7 +122,7 @@ async def test_copy_keeps_deleted_samples(
     await filled(7)
 
 
-async def test_ended_reading_fails_waiting() -> None:
+async def test_ended_feed_fails_waiting_tasks() -> None:
     feed = feed_of("127.0.0.1:1", "clock")
     place = TopicPartition("clock", 0)
     share = Share(place, feed.new_copy(place, "clock"), ArrivalClock(0))
@@ -157,7 +157,7 @@ def test_read_ahead_is_limited() -> None:
     feed.table.add(Declared("a", 0, 0, 0, 0))
     feed.allow_until("slow", 700 * S)
     feed._forget_old()
-    assert not feed._has_samples_for(600 * S, 700 * S, 0)  # Samples it needs may be gone.
+    assert not feed._has_samples_for(600 * S, 700 * S, 0)  # Needed samples can be gone.
     assert feed._has_samples_for(700 * S, 700 * S, 0)
     oldest_ns = (700 - 1 - 300) * S - STEP_BACK_NS
     assert (
@@ -186,7 +186,7 @@ async def test_lagging_partition_rereads(kafka: SharedKafka, unique_name: Unique
 async def test_embedded_topic_is_reread(
     embedded_broker: EmbeddedBroker, unique_name: UniqueName
 ) -> None:
-    """It cannot look up times. A small step back needs no second reading."""
+    """An embedded broker cannot look up times. A small step back needs no second reading."""
     topic = unique_name("clock")
     embedded_broker.make_topic(topic)
     await write(embedded_broker.bootstrap, topic, *words("a", 20))

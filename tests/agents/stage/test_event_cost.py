@@ -1,4 +1,4 @@
-"""Examples: a slow query is named while records are costly, and no longer."""
+"""Examples: a slow query is named only while records are costly."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SOURCE = TopicPartition("events.ordered", 0)
 
 
 class World:
-    """A partition whose queries take the given time, in ms by name."""
+    """A partition whose queries take the given times."""
 
     def __init__(self) -> None:
         self.now_ns = 0

@@ -48,7 +48,7 @@ READ = {
 }
 
 
-def written(**changes: Any) -> bytes:
+def avro_value(**changes: Any) -> bytes:
     content = io.BytesIO()
     fastavro.schemaless_writer(content, SCHEMA, EVENT | changes)
     return content.getvalue()
@@ -94,9 +94,9 @@ def read(
 def test_avro_value_is_an_event(by: str, registry: Registry, tmp_path: Path) -> None:
     topology, prefix = registered(registry) if by == "registry" else (of_file(tmp_path), b"")
     inlet = inlet_of(topology)
-    (event,) = read(inlet, prefix + written()).events
+    (event,) = read(inlet, prefix + avro_value()).events
     assert (event.source, event.seq, event.ts_ns) == ("press-7", 12, 1_790_000_000_250_000_000)
-    assert event.value == event.record.value == prefix + written()
+    assert event.value == event.record.value == prefix + avro_value()
     (again,) = inlet.read_again([event.record])
     assert read_payload(event.value) == read_payload(again.value) == READ
 
@@ -115,22 +115,22 @@ def test_avro_follows_reader_schema(by: str, registry: Registry, tmp_path: Path)
     """Producers call a field `raw`, and the queries call it `load`."""
     topology, prefix = registered(registry) if by == "registry" else (of_file(tmp_path), b"")
     inlet = inlet_of(read_by(topology, RENAMED))
-    (event,) = read(inlet, prefix + written()).events
-    assert event.value == prefix + written()
+    (event,) = read(inlet, prefix + avro_value()).events
+    assert event.value == prefix + avro_value()
     expected = {name: each for name, each in READ.items() if name != "raw"}
     expected |= {"load": READ["raw"], "unit": "kN"}
     assert read_payload(event.value) == expected
 
 
-def test_unfit_value_is_dead(registry: Registry) -> None:
+def test_unfit_value_is_a_dead_letter(registry: Registry) -> None:
     topology, prefix = registered(registry)
     needed = RENAMED | {"fields": [*RENAMED["fields"], {"name": "plant", "type": "string"}]}
-    (dead,) = read(inlet_of(read_by(topology, needed)), prefix + written()).dead
+    (dead,) = read(inlet_of(read_by(topology, needed)), prefix + avro_value()).dead
     assert dead.reason == "schema_refused"
     assert "No default value for field plant" in dead.detail
 
 
-def test_protobuf_is_read_by_file(tmp_path: Path) -> None:
+def test_protobuf_is_read_by_schema_file(tmp_path: Path) -> None:
     (tmp_path / "plant.desc").write_bytes(descriptor_set())
     schema = f"schema: {{file: {tmp_path}/plant.desc, message: plant.Telemetry}}"
     message = message_class()(device="press-7", n=0)
@@ -142,7 +142,7 @@ def test_protobuf_is_read_by_file(tmp_path: Path) -> None:
     assert (payload["n"], payload["kind"]) == (0, "READING")
 
 
-def test_json_may_follow_registry_bytes(registry: Registry) -> None:
+def test_json_can_follow_registry_bytes(registry: Registry) -> None:
     topology = topology_of(f"schema: {{registry: '{registry.url}'}}")
     value = json.dumps({"device": "press-7", "n": 1, "at": 5, "v": 0.5}).encode()
     found = read(inlet_of(topology), b"\0\0\0\0\x09" + value, value)
@@ -154,11 +154,11 @@ def test_json_may_follow_registry_bytes(registry: Registry) -> None:
 def test_dead_letters_have_reasons(registry: Registry) -> None:
     topology, prefix = registered(registry)
     values: list[tuple[bytes | None, str]] = [
-        (prefix + written(device=None), "source_missing"),
-        (prefix + written(n=17.0), "seq_not_integer"),
-        (prefix + written()[:-3], "value_undecodable"),
-        (prefix + written() + b"\0", "value_undecodable"),
-        (b"\0\0\0\x63\x63" + written(), "schema_unknown"),
+        (prefix + avro_value(device=None), "source_missing"),
+        (prefix + avro_value(n=17.0), "seq_not_integer"),
+        (prefix + avro_value()[:-3], "value_undecodable"),
+        (prefix + avro_value() + b"\0", "value_undecodable"),
+        (b"\0\0\0\x63\x63" + avro_value(), "schema_unknown"),
         (b"{}", "value_undecodable"),
         (None, "source_missing"),
     ]
@@ -179,10 +179,11 @@ SEQUENCED: list[tuple[str, bytes | None]] = [
 
 
 @pytest.mark.parametrize("is_sound", [True, False])
-def test_reorder_keeps_the_payload(registry: Registry, *, is_sound: bool) -> None:
+def test_sequenced_payload_is_decoded(registry: Registry, *, is_sound: bool) -> None:
+    """An undecodable payload is marked as unreadable, and is not a dead letter."""
     topology, prefix = registered(registry)
     inlet = inlet_of(topology, 1, topology.topics.sequenced)
-    value = prefix + written() if is_sound else prefix
+    value = prefix + avro_value() if is_sound else prefix
     found = read(inlet, value, headers=SEQUENCED)
     assert not found.dead
     expected = READ if is_sound else UNREADABLE
@@ -196,7 +197,7 @@ def test_dumped_payload_is_decoded(registry: Registry) -> None:
     class Polled(Record):
         topic, partition = "t", 0
 
-    record = Polled(0, 1_790_000_001_000, 1, None, prefix + written(), [])
+    record = Polled(0, 1_790_000_001_000, 1, None, prefix + avro_value(), [])
     asyncio.run(lines.await_schemas([record]))
     line = lines.line(record, ArrivalClock(0))
     assert line is not None
@@ -220,7 +221,7 @@ def test_law_value_is_an_event_or_dead(registry: Registry, seed: int) -> None:
     inlet = inlet_of(topology)
     values = []
     for _ in range(1_000):
-        value = bytearray(prefix + written(n=dice.randrange(2**40)))
+        value = bytearray(prefix + avro_value(n=dice.randrange(2**40)))
         for _ in range(dice.randrange(5)):
             value[dice.randrange(5, len(value))] ^= 1 << dice.randrange(8)
         values.append(bytes(value[: dice.randint(5, len(value))] if dice.random() < 0.2 else value))

@@ -1,4 +1,4 @@
-"""Examples: when a process may look seldom, how it wakes, and when its partitions are ready."""
+"""Examples: when a stage rests, what wakes it, and when its partitions are ready."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_stage_rests_if_all_do(stages: str, partitions: list[bool], rests: bool)
     assert handler(stages, partitions, of=2).rests == rests
 
 
-def test_first_stage_wants_ticks() -> None:
+def test_only_first_stage_wants_ticks() -> None:
     assert handler("reorder, merge").wants_ticks
     assert not handler("reorder, merge", stage=1).wants_ticks
 
@@ -219,7 +219,7 @@ def test_wrong_broker_clock_is_a_fault() -> None:
 async def test_returned_partition_is_kept(
     monkeypatch: pytest.MonkeyPatch, comes_back: bool, is_current: bool, opened: int
 ) -> None:
-    """It is opened again only if another worker has written to it."""
+    """A returned partition is opened again only if another worker has written to it."""
     found = handler("reorder+merge", [True])
     (source,), (before,) = zip(*found._partitions.items(), strict=True)
     before.checkpoints.is_current.return_value = is_current
@@ -237,7 +237,7 @@ async def test_returned_partition_is_kept(
 
 
 def test_revocation_drops_references() -> None:
-    """A garbage collection after the last revocation so finds them."""
+    """All partitions are already freed when the handler reports that it has none left."""
     found = handler("reorder+merge", [True, True])
     left = [weakref.ref(each) for each in found._partitions.values()]
     there: list[int] = []
@@ -254,7 +254,7 @@ def test_revocation_drops_references() -> None:
 
 
 class Opening:
-    """Partitions of a stage being opened, with fake brokers and a fake clock.
+    """A stage whose partitions are being opened, with fake brokers and a fake clock.
 
     The last partition has an empty state, or cannot be opened if `fails`. The others have large
     states that arrive little by little.
@@ -351,7 +351,7 @@ async def test_task_awaits_missing_leaders(
 async def test_long_restore_is_not_stopped(
     monkeypatch: pytest.MonkeyPatch, partitions: int
 ) -> None:
-    """Partitions that are already open, or not yet due, wait silently meanwhile."""
+    """Partitions that are already open, or not yet due, wait meanwhile, as their reasons show."""
     opening = Opening(monkeypatch, partitions)
     assert await opening.passes(3 * STUCK_AFTER_S, read_a_second=1) is State.NOT_READY
     said = opening.handler.verdict().reasons

@@ -1,6 +1,6 @@
-"""Law: a backfill and a worker that continues it give together the output of one replay.
+"""Law: a backfill and a worker that continues it together give the output of one replay.
 
-This holds wherever history ends, for each split into stages, for tasks that read several
+This law holds wherever history ends, for each split into stages, for tasks that read several
 partitions, and with lost partitions. A worker that gets all records live gives the same, if one
 task has all of them and its rules learn nothing. Examples show refused histories. There are no
 brokers (tests/agents/stage/chain).
@@ -85,7 +85,7 @@ def text_of(rng: Random, *, cut: bool, lanes: int = 1, reorders: Sequence[str] =
 def log_of(rng: Random, topology: Topology, count: int = 250) -> Logs:
     """Return random logs with late, lost, duplicate and malformed records, and pauses.
 
-    In a single task several records may have one instant.
+    In a single task, several records can have the same instant.
     """
     writer = HeaderWriter(HeaderConfig())
     parts = topology.topics.partitions
@@ -161,7 +161,7 @@ def dumped(topology: Topology, logs: Logs) -> list[tuple[TopicPartition, bytes]]
 
 
 def replayed(folder: Path, lines: Iterable[tuple[TopicPartition, bytes]]) -> Told:
-    """Return the output of one replay of all lines, under the topology of the folder."""
+    """Return the output of one replay of all lines, with the topology in the folder."""
     whole = folder / "whole.jsonl"
     whole.write_bytes(b"".join(line for _, line in lines))
     replay = inorder("replay", "--no-to-end", "--topology", folder / "t.yaml", whole)
@@ -169,7 +169,8 @@ def replayed(folder: Path, lines: Iterable[tuple[TopicPartition, bytes]]) -> Tol
     return said(replay.lines)
 
 
-def told_by(chain: Chain) -> Told:
+def output_of(chain: Chain) -> Told:
+    """Return the lines that the worker has emitted, by kind and by stream or query."""
     found: Told = defaultdict(list)
     topics = chain.topology.topics
     outputs = {stream.output for stream in chain.topology.streams.values()}
@@ -221,7 +222,10 @@ def by_instant(told: dict[str, Any]) -> tuple[int, bytes]:
 
 
 def until_ns(chain: Chain, kind: str, name: str) -> int:
-    """Return the time up to which all results are out: a later stage knows time by its input."""
+    """Return the time up to which all results have been emitted.
+
+    A later stage learns the time only from its input.
+    """
     queries = chain.topology.queries
     if name not in queries or len(chain.stages) == 1:
         return chain.end_ms * MS
@@ -240,9 +244,9 @@ def assert_alike(
 ) -> Told:
     """Assert that history and the worker's output make up `wanted`; return the worker's output.
 
-    `any_order`: results at one instant may come in any order, and gaps by partition.
+    `any_order`: results at one instant can come in any order, and gaps by partition.
     """
-    later = told_by(live)
+    later = output_of(live)
     for key in wanted.keys() | later.keys() | history.keys():
         until = until_ns(live, *key)
         found, right = (
@@ -255,14 +259,15 @@ def assert_alike(
     return later
 
 
-def agrees(
+def check_seed(
     seed: int, folder: Path, patch: pytest.MonkeyPatch, *, cut: bool, lanes: int
 ) -> set[str]:
+    """Run the law for a random topology made from the seed."""
     rng = Random(seed)
-    return agree(seed, rng, text_of(rng, cut=cut, lanes=lanes), folder, patch)
+    return check_law(seed, rng, text_of(rng, cut=cut, lanes=lanes), folder, patch)
 
 
-def agree(
+def check_law(
     seed: int,
     rng: Random,
     text: str,
@@ -292,7 +297,7 @@ def agree(
     if all_live:
         other = Chain(topology, logs)
         asyncio.run(other.through(None, rng, patch))
-        wanted = told_by(other)
+        wanted = output_of(other)
     live = Chain(topology, logs)
     for place in live.places:
         place.dies = rng.randrange(2)
@@ -314,39 +319,39 @@ LAYOUTS = pytest.mark.parametrize(
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("seed", FEW)
 @LAYOUTS
-def test_law_history_equals_replay(
+def test_law_history_agrees_with_replay(
     seed: int, cut: bool, lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agrees(seed, tmp_path, monkeypatch, cut=cut, lanes=lanes)
+    check_seed(seed, tmp_path, monkeypatch, cut=cut, lanes=lanes)
 
 
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("seed", FEW)
 @pytest.mark.parametrize("lanes", [1, 3, 8])
-def test_law_history_equals_all_live(
+def test_law_history_agrees_with_all_live(
     seed: int, lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = Random(seed)
     text = text_of(rng, cut=False, lanes=lanes, reorders=UNLEARNED)
-    agree(seed, rng, text, tmp_path, monkeypatch, all_live=True)
+    check_law(seed, rng, text, tmp_path, monkeypatch, all_live=True)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3_600)
 @LAYOUTS
-def test_law_histories_equal_replay(
+def test_law_many_histories_match_replay(
     cut: bool, lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: set[str] = set()
     for seed in MANY:
         folder = tmp_path / str(seed)
         folder.mkdir()
-        told |= agrees(seed, folder, monkeypatch, cut=cut, lanes=lanes)
+        told |= check_seed(seed, folder, monkeypatch, cut=cut, lanes=lanes)
     assert told >= {"event", "gap", "window", "match", "join"}
 
 
 class AtEachStep(Random):
-    """A source of chance that takes one record at a time, and loses the partition after each."""
+    """Random choices that take one record at a time, and lose the partition after each."""
 
     def random(self) -> float:
         return 0.0
@@ -357,7 +362,7 @@ class AtEachStep(Random):
 def test_buffered_event_keeps_place(
     last: bytes, lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If there are two lanes, the last instant is in the second, which cannot pass the first."""
+    """With two lanes, history ends in the second lane, which cannot pass the first."""
     reorder = "reorder: {rule: fixed, max_wait: 2s, start: zero}"
     text = f"""\
 application: seam
@@ -379,7 +384,7 @@ stages: [reorder+merge]
         log.append(FakeRecord(len(log), tuple(headers), b'{"v":1}', key, BEGIN_MS + ms))
     assert logs[TopicPartition("raw", lanes - 1)][0].key == b"a1"
     rng = AtEachStep(0) if lanes == 1 else LaneAhead()
-    agree(0, rng, text, tmp_path, monkeypatch, cut_log=(logs, 2))
+    check_law(0, rng, text, tmp_path, monkeypatch, cut_log=(logs, 2))
 
 
 FUNCTIONS = """
@@ -451,7 +456,7 @@ def test_detectors_continue_a_history(
         rng, folder = Random(seed), tmp_path / str(seed)
         folder.mkdir()
         text = detectors_of(rng, cut=cut, lanes=lanes)
-        told |= agree(seed, rng, text, folder, monkeypatch, functions=FUNCTIONS)
+        told |= check_law(seed, rng, text, folder, monkeypatch, functions=FUNCTIONS)
     assert told >= {"event", "match"}
 
 

@@ -37,7 +37,7 @@ def raw(max_record_bytes: int = MAX) -> RawInlet:
 
 
 def test_record_becomes_an_event() -> None:
-    """Its arrival is the running maximum of the records' timestamps."""
+    """An event's arrival is the running maximum of the records' timestamps."""
     clock = ArrivalClock(0)
     records = [FakeRecord(3), FakeRecord(4, timestamp=5)]
     read = raw().read(records, clock)
@@ -51,7 +51,7 @@ def test_record_becomes_an_event() -> None:
     assert timeless.ts_ns == 6 * NS_PER_MS, "its record's own time"
 
 
-def a_wrong_hour() -> list[FakeRecord]:
+def records_with_wrong_hour() -> list[FakeRecord]:
     """Return records 10 ms apart, some without a readable time.
 
     From record 1,000 on the broker is an hour ahead, for 10 s.
@@ -65,9 +65,9 @@ def a_wrong_hour() -> list[FakeRecord]:
     return records
 
 
-def test_hour_ahead_moves_nothing() -> None:
+def test_hour_ahead_moves_no_arrival() -> None:
     clock = ArrivalClock(0)
-    read = raw().read(a_wrong_hour(), clock)
+    read = raw().read(records_with_wrong_hour(), clock)
     for event in read.events:
         if event.kind != DEAD:
             assert abs(event.arrival_ns - event.ts_ns) <= 10 * NS_PER_MS
@@ -76,9 +76,9 @@ def test_hour_ahead_moves_nothing() -> None:
     assert clock.fault() == ""
 
 
-def test_timeless_record_proves_nothing() -> None:
-    """Then the broker's own timestamp stands in for the record's."""
-    records = a_wrong_hour()
+def test_timeless_records_spoil_no_arrival() -> None:
+    """A record without its own time gets the broker's timestamp, which proves nothing."""
+    records = records_with_wrong_hour()
     for record in records[7::10]:
         record.headers = SOUND[:2]
     events = raw().read(records, ArrivalClock(0)).events
@@ -87,9 +87,9 @@ def test_timeless_record_proves_nothing() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_law_cuts_keep_arrivals(seed: int) -> None:
+def test_law_batching_keeps_arrivals(seed: int) -> None:
     rng = Random(seed)
-    records = a_wrong_hour()
+    records = records_with_wrong_hour()
     whole = raw().read(records, ArrivalClock(0)).events
     clock, events = ArrivalClock(0), []
     while records:
@@ -105,9 +105,9 @@ def test_law_cuts_keep_arrivals(seed: int) -> None:
 
 @pytest.mark.parametrize("ahead_ms", [0, 3_600_000])
 def test_doubted_clock_keeps_ticks(ahead_ms: int) -> None:
-    """This machine may be right, or have the same wrong clock as the broker."""
+    """Either this machine's clock is right, or it is as wrong as the broker's."""
     clock = ArrivalClock(0)
-    raw().read(a_wrong_hour()[:1_500], clock)
+    raw().read(records_with_wrong_hour()[:1_500], clock)
     begun_ns = clock.now_ns
     assert "stepped ahead by 3600 s" in clock.fault()
     assert clock.tick(begun_ns + (2_000 + ahead_ms) * NS_PER_MS)
@@ -119,6 +119,7 @@ def test_doubted_clock_keeps_ticks(ahead_ms: int) -> None:
     [(SOUND[1:], "source_missing", False), ((*SOUND[:2], ("ts", b"x")), "ts_unreadable", True)],
 )
 def test_dead_letter_keeps_its_place(headers: Headers, reason: str, holds_place: bool) -> None:
+    """A dead letter without a source has no place to keep."""
     read = raw().read([FakeRecord(9, headers)], ArrivalClock(0))
     assert [dead.reason for dead in read.dead] == [reason]
     assert [(e.kind, e.seq, e.offset) for e in read.events] == [(DEAD, 7, 9)] * holds_place
@@ -147,7 +148,7 @@ def test_reread_record_keeps_number() -> None:
     assert (dead.reason, dead.seq) == ("ts_unreadable", 9), "its number is its offset, too"
 
 
-def test_mixed_sources_are_reread() -> None:
+def test_mixed_sources_reread_the_same() -> None:
     inlet = RawInlet(HeaderReader(HeaderConfig(), Reading(mixed=BY_DEFAULT)), MAX)
     records = [FakeRecord(9, SOUND), FakeRecord(10, SOUND[:1])]
     for events in (inlet.read(records, ArrivalClock(0)).events, inlet.read_again(records)):

@@ -1,7 +1,7 @@
 """Examples and a law: the waiting time of the next record to read.
 
-The law: in any log, at any reading pace, the lag is never below the true one. If the broker
-answers, the lag exceeds it by at most the distance of two answers.
+For any log and any reading pace, the lag is never below the true one. If the broker answers, the
+lag exceeds the true one by at most the time between two answers.
 """
 
 from __future__ import annotations

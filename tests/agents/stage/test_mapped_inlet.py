@@ -52,7 +52,7 @@ def read_of(topology: Topology, *records: FakeRecord, partition: int = 0) -> Rea
 
 
 @pytest.mark.parametrize(("case", "mapping", "value", "expected"), cases_of("json"))
-def test_conformance_table_holds(
+def test_mapping_follows_conformance_table(
     case: str, mapping: dict[str, str], value: bytes | None, expected: Any
 ) -> None:
     record = FakeRecord(9, LIES, value, timestamp=STAMP_MS)
@@ -71,8 +71,8 @@ def test_conformance_table_holds(
 
 
 @pytest.mark.parametrize("form", ["syslog", "%Y%m%d%H%M%S", "%d/%m/%Y %H:%M:%S"])
-def test_law_time_format_replays_alike(form: str) -> None:
-    """Its arrival decides the year, and which of two equal hours is meant."""
+def test_law_replay_reads_the_same_time(form: str) -> None:
+    """A record's arrival decides the year, and which of two equal hours is meant."""
     rng = random.Random(form)
     zone = "Europe/Berlin"
     where = {"source": "payload.s", "seq": "payload.n", "ts": "payload.t", "ts_format": form}
@@ -125,7 +125,7 @@ def test_law_spill_is_not_remapped() -> None:
 
 
 @pytest.mark.parametrize("place", ["payload.u", "header.u", "key", "key.u"])
-def test_id_is_in_state_and_dumps(place: str) -> None:
+def test_id_survives_state_and_dumps(place: str) -> None:
     settings: dict[str, Any] = {"reorder": ReorderConfig(rule="time")}
     settings |= {"key_format": "json"} if place == "key.u" else {}
     topology = topology_of({"source": "payload.device", "id": place}, **settings)
@@ -206,7 +206,7 @@ def test_law_copy_begins_no_epoch(mapping: Any) -> None:
     assert [type(report) for report in reports] == [Duplicate] * len(copies)
 
 
-def test_number_by_time_is_offset() -> None:
+def test_time_rule_numbers_by_offset() -> None:
     topology = topology_of({"source": "key"}, reorder={"rule": "time"})
     read = read_of(topology, FakeRecord(9, (), None))
     assert [(event.source, event.seq) for event in read.events] == [("s1", 9)]

@@ -1,6 +1,6 @@
-"""Law: a drained application that continues in other stages with its moved state equals one replay.
+"""Law: a drained application agrees with one replay after its state moved to other stages.
 
-That includes open windows, joins and patterns, and corrections by late events. There are no brokers
+Open windows, joins and patterns are included, and corrections by late events. There are no brokers
 (tests/agents/stage/chain).
 """
 
@@ -60,7 +60,7 @@ def topology_of(stages: str) -> tuple[str, Topology]:
 
 
 def logs_of(rng: Random, widths: dict[str, int]) -> tuple[Logs, Logs]:
-    """Return the logs before the pause and in all, with late, lost and duplicate records."""
+    """Return the logs up to the pause and the whole logs, with late, lost and duplicate records."""
     writer = HeaderWriter(HeaderConfig())
     logs: Logs = {TopicPartition(t, p): [] for t, width in widths.items() for p in range(width)}
     before: Logs = {}
@@ -78,7 +78,7 @@ def logs_of(rng: Random, widths: dict[str, int]) -> tuple[Logs, Logs]:
             continue
         ts_ns = (ms - rng.choice((0, 1, 2, 60, 1_500 if rng.random() < 0.2 else 0))) * MS
         if number >= 120 and rng.random() < 0.05:
-            ts_ns -= PAUSE_MS * MS  # It belongs to results from before the pause.
+            ts_ns -= PAUSE_MS * MS  # The event belongs to results from before the pause.
         headers: Any = writer.write(
             source, seqs[source], ts_ns=ts_ns, epoch=None, stream=stream, type=rng.choice("ABC")
         )
@@ -93,7 +93,7 @@ def logs_of(rng: Random, widths: dict[str, int]) -> tuple[Logs, Logs]:
 async def moved(
     was: Chain, topology: Topology, logs: Logs, widths: dict[str, int], patch: pytest.MonkeyPatch
 ) -> Chain:
-    """Return the chain that goes on after `was` in the stages of this topology."""
+    """Return the chain that continues `was` in the stages of this topology."""
     now = Chain(topology, {**was.logs, **logs}, widths)
     now.begin_ms, now.put = BEGIN_MS, [*was.put]
     stays = {each.name for each in was.topology.stages} & {each.name for each in topology.stages}
@@ -126,7 +126,7 @@ async def moved(
 @pytest.mark.in_turns(4)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(("was", "now"), CHANGES, ids=str)
-def test_law_moved_state_equals_replay(
+def test_law_moved_state_agrees_with_replay(
     was: str, now: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = Random(f"{seed} {was} {now}")

@@ -81,7 +81,7 @@ def test_blocked_record_has_no_value() -> None:
     assert (blocked.header("kind"), blocked.header("lane")) == (b"blocked", b"5")
 
 
-def test_progress_goes_to_all_in_use() -> None:
+def test_progress_reaches_used_partitions() -> None:
     outbox = Outbox(FakeBatch)
     SequencedOutlet(WRITER, TARGETS, 5).progress(8 * MS, outbox)
     found = taken(outbox)
@@ -110,14 +110,15 @@ def test_ordered_topic_has_no_heartbeats() -> None:
     assert (ancient.timestamp, ancient.header("refTs")) == (0, b"%d" % (-3 * MS))
 
 
-def said(report: Report, late: str = "pass") -> list[tuple[tuple[str, int], Put]]:
+def side_records(report: Report, late: str = "pass") -> list[tuple[tuple[str, int], Put]]:
+    """Return the records that the side outlet writes for the report."""
     outbox = Outbox(FakeBatch)
     SideOutlet([("raw", 2)], TOPICS, PARTITIONS, {"pitch": late}).put(report, outbox)
     return taken(outbox)
 
 
 def test_gap_is_json() -> None:
-    ((target, put),) = said(Gap(9, "pitch", "s1", 0, 3, 5, "timeout", 8, 1, 2))
+    ((target, put),) = side_records(Gap(9, "pitch", "s1", 0, 3, 5, "timeout", 8, 1, 2))
     assert target == (TOPICS.gaps, partition_of("pitch", 8))
     assert (put.key, put.timestamp, put.headers) == (b"s1", None, [])
     document = orjson.loads(put.value or b"")
@@ -126,7 +127,7 @@ def test_gap_is_json() -> None:
 
 def test_dead_letter_has_no_payload() -> None:
     dead = Malformed(9, 17, "seq_missing", "write it", None, "s1", record=FakeRecord(value=b"xyz"))
-    ((target, put),) = said(dead)
+    ((target, put),) = side_records(dead)
     assert target == (TOPICS.dead, partition_of("", 8))
     assert orjson.loads(put.value or b"") == {
         "kind": "dead",
@@ -141,7 +142,7 @@ def test_dead_letter_has_no_payload() -> None:
         "partition": 2,
         "offset": 17,
     }
-    assert said(Malformed(9, 17, "source_missing", "…"))[0][1].key == b""
+    assert side_records(Malformed(9, 17, "source_missing", "…"))[0][1].key == b""
 
 
 @pytest.mark.parametrize(
@@ -155,9 +156,9 @@ def test_dead_letter_has_no_payload() -> None:
     ],
 )
 def test_late_topic_depends_on_policy(reason: str, policy: str, written: bool) -> None:
-    found = said(Late(9, event(), reason), policy)
+    found = side_records(Late(9, event(), reason), policy)
     assert len(found) == written
-    assert said(Duplicate(9, event(), conflict=True)) == [], "it is counted only"
+    assert side_records(Duplicate(9, event(), conflict=True)) == [], "it is counted only"
     for target, put in found:
         assert target == (TOPICS.late, partition_of("pitch", 8))
         assert (put.key, put.value, put.timestamp) == (b"s1", b"{}", 6)
@@ -175,7 +176,7 @@ def result_put(found: Result | Overflow, *tables: str) -> tuple[tuple[str, int],
 
 
 @pytest.mark.parametrize("op", ["emit", "update", "retract"])
-def test_table_retraction_is_empty(op: str) -> None:
+def test_table_retraction_is_a_tombstone(op: str) -> None:
     window = replace(WRITTEN[0], op=op)
     target, put = result_put(window)
     assert target == ("results.windows", partition_of("i", 3))

@@ -88,8 +88,8 @@ async def test_failed_work_is_not_committed(fails: str) -> None:
     assert delivery.offsets == [1]
 
 
-async def test_changelog_may_not_go_back() -> None:
-    """A changelog in its place would hold only the last changes."""
+async def test_changelog_must_not_go_back() -> None:
+    """A recreated changelog would hold only the last changes."""
 
     delivery = Delivery()
     partition = partition_of(delivery)
@@ -118,6 +118,7 @@ class Logged(Delivery):
 
 @pytest.mark.parametrize("bound", ["", "MOST_WHOLE", "MOST_WHOLE_BYTES"])
 async def test_long_changelog_is_renewed(monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
+    """A state with too many entries or bytes is not written again."""
     monkeypatch.setattr(changelog, "LONG", 100)
     if bound:
         monkeypatch.setattr(changelog, bound, 20)
@@ -139,7 +140,7 @@ async def test_long_changelog_is_renewed(monkeypatch: pytest.MonkeyPatch, bound:
 
 @pytest.mark.parametrize("how", [close, Partition.abandon], ids=["closed", "abandoned"])
 def test_released_partition_is_freed(how: Callable[[Partition], Any]) -> None:
-    """All its memory is freed, even if its metrics are still referenced."""
+    """All memory of the partition is freed, even if its metrics are still referenced."""
 
     async def scenario() -> None:
         partition = partition_of(Delivery())
@@ -238,7 +239,9 @@ async def test_backlog_commits_by_size(
     await close(partition)
 
 
-async def worked(cost_s: float, monkeypatch: pytest.MonkeyPatch) -> tuple[list[int], list[Any]]:
+async def run_two_batches(
+    cost_s: float, monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[int], list[Any]]:
     """Return the pieces and all outputs of two batches whose records take `cost_s` each.
 
     Assert that other tasks run between two long pieces.
@@ -282,9 +285,9 @@ async def worked(cost_s: float, monkeypatch: pytest.MonkeyPatch) -> tuple[list[i
 async def test_costly_query_splits_batches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Otherwise a piece of 500 records takes a silent minute, and the stage is killed."""
-    cheap, expected = await worked(1e-6, monkeypatch)
-    dear, found = await worked(0.122, monkeypatch)
+    """An unsplit piece of 500 records would take a silent minute, and the stage would be killed."""
+    cheap, expected = await run_two_batches(1e-6, monkeypatch)
+    dear, found = await run_two_batches(0.122, monkeypatch)
     assert max(cheap) > 200
     assert max(dear) * 0.122 < 2 * LONG_S
     assert sum(cheap) == sum(dear) == 1_000

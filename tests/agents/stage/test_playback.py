@@ -38,7 +38,7 @@ def test_time_awaits_recordings() -> None:
     assert [playback.is_holding_time(ms) for ms in (19, 20)] == [True, False]
 
 
-def test_time_is_held_for_a_day() -> None:
+def test_far_recording_holds_no_time() -> None:
     playback = Playback()
     playback.note_records("a", [record(encode(10**15 - 1))])
     assert not playback.is_holding_time(5)

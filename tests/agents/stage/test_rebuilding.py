@@ -154,8 +154,8 @@ stages: [reorder+merge+window]
 """
 
 
-def refused(said: Any) -> str:
-    """Return the refusal of a state whose windows describe their shape so."""
+def refusal_of(said: Any) -> str:
+    """Return the refusal of a state in which the windows' shape is described by `said`."""
     known = arranged(WINDOWS)
     operators = known.operators(SOURCE)
     read = known.inlet(SOURCE).read(records()[:10], ArrivalClock(0))
@@ -184,7 +184,7 @@ def refused(said: Any) -> str:
     ids=["unreadable", "absent", "number", "kind", "field"],
 )
 def test_other_shape_is_refused(said: Any) -> None:
-    text = refused(said)
+    text = refusal_of(said)
     assert "its description " in text
     assert "go on with the version that wrote it, or " in text
     assert "\n" not in text

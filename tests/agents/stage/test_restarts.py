@@ -1,8 +1,8 @@
-"""Law: a stage that is restarted from its stored state gives the output of one that never stopped.
+"""Law: a stage restarted from its stored state gives the output of one that never stopped.
 
-Stored are the changes of the operators' state and the pages of buffered events, as of a checkpoint.
-A restart makes a new stage of both and reads the later records again. Each event that an operator
-buffers needs a note, or a restart would lose it.
+A checkpoint stores the changes of the operators' state and the pages of buffered events. A restart
+makes a new stage from both and reads the later records again. Each event that an operator buffers
+needs a note, or a restart would lose it.
 """
 
 from __future__ import annotations
@@ -130,7 +130,9 @@ class Kept:
             self._held.restore(events, parts.notes, parts.spilled)
 
 
-def said(kept: Kept, cuts: list[list[Event]], rng: Random, restarts: float) -> tuple[Outputs, int]:
+def run_with_restarts(
+    kept: Kept, cuts: list[list[Event]], rng: Random, restarts: float
+) -> tuple[Outputs, int]:
     """Return all committed output, and the number of restarts."""
     committed, count = Outputs(), 0
     steps: list[Step] = []
@@ -196,9 +198,9 @@ def test_law_restart_changes_nothing(case: str) -> None:
     for seed in SEEDS:
         topic = sequenced(topology, seed, Random(seed))
         cuts = list(cut(topic, Random(seed), SIZES))
-        steady, _ = said(Kept(topology, operators, topic), cuts, Random(seed), 0)
+        steady, _ = run_with_restarts(Kept(topology, operators, topic), cuts, Random(seed), 0)
         kept = Kept(topology, operators, topic)
-        hurt, count = said(kept, cuts, Random(seed), 0.3)
+        hurt, count = run_with_restarts(kept, cuts, Random(seed), 0.3)
         assert hurt.released == steady.released, f"seed {seed}"
         assert hurt.reports == steady.reports
         assert [repr(each) for each in hurt.results] == [repr(each) for each in steady.results]
@@ -214,7 +216,7 @@ def test_law_restart_changes_nothing(case: str) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_law_restart_keeps_late_copy(seed: int) -> None:
-    """MERGE buffers both the late copy and the event in order, and restarts at each record."""
+    """MERGE buffers both the event in order and its late copy, and restarts after each record."""
     topology = parse("streams: {default: {clock: {unsynced: trust}, merge: {max_wait: 50ms}}}")
     topic: list[Event] = []
     for event in with_copies(Random(seed)):

@@ -36,8 +36,8 @@ OTHERS = {b"state/a": b"1", b"state/b": b"2", b"page/0": b"3"}
 class Log:
     """A changelog at the brokers: a state that has reached an input offset, or nothing.
 
-    `lost`: keys that it no longer holds. `more`: entries that it holds besides or instead.
-    `aborted`: offsets of aborted checkpoints.
+    `lost`: keys that it no longer holds. `more`: additional or replaced entries. `aborted`: offsets
+    of aborted checkpoints.
     """
 
     reached: int | None
@@ -51,7 +51,7 @@ class Log:
     read_from: list[int | None] = field(default_factory=list)
 
     def read(self, position: int | None) -> LogRead:
-        """Return all of the log; for simplicity that is also what follows the copy."""
+        """Return the whole log; for simplicity, also when only the rest after a copy is read."""
         self.read_from.append(position)
         changes: dict[bytes, bytes | None] = {}
         if self.reached is not None and (position is None or position < self.end):
@@ -63,7 +63,7 @@ class Log:
 
 
 def progress(reached: int, now_ns: int = 1, topic_id: str = "raw-id") -> bytes:
-    """Return the progress of a state with these `OTHERS`."""
+    """Return the encoded progress of a state with the entries `OTHERS`."""
     contract = Raw(encode(arranged(TOPOLOGY).contract(SOURCE)))
     tally = StateTally()
     tally.change(OTHERS)
@@ -168,7 +168,7 @@ def test_sound_state_is_restored(
 
 
 def test_writes_before_fence_are_seen(found: Find) -> None:
-    """Its last change is decided when the fence ends, long after the other requests."""
+    """A former owner's last change is decided only when the fence ends, after other requests."""
     log = Log(40, end=8)
 
     async def fence() -> None:
@@ -198,7 +198,7 @@ def test_unfit_copy_is_rebuilt(found: Find, caplog: pytest.LogCaptureFixture) ->
     assert "do not form a complete state" in caplog.text
 
 
-def test_copy_may_outlive_broker(found: Find) -> None:
+def test_copy_can_outlive_embedded_broker(found: Find) -> None:
     assert found(EMPTY, None, copied(99, "", 70), embedded=True) is None
 
 
@@ -251,6 +251,7 @@ def test_lost_state_is_refused(
 def test_restore_skips_old_entries(
     found: Find, not_since: list[bytes], read_from: list[int | None]
 ) -> None:
+    """If entries are then missing, the whole changelog is read."""
     log = Log(7, since=4, not_since=not_since)
     assert found(log, 7) == 7
     assert log.read_from == read_from
@@ -260,7 +261,7 @@ def test_restore_skips_old_entries(
 
 
 class Part:
-    """A task that ends when `may_end` is set; `ended` says how it ended."""
+    """A task that ends when `may_end` is set, and records in `ended` how it ended."""
 
     def __init__(self) -> None:
         self.may_end = asyncio.Event()

@@ -1,6 +1,6 @@
 """Law: streams with separate inputs of any partition counts give the output of one replay.
 
-This holds wherever partitions are lost and wherever a history ends. There are no brokers.
+This law holds wherever partitions are lost and wherever a history ends. There are no brokers.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def logs_of(rng: Random, names: str, widths: dict[str, int]) -> Logs:
         stream = rng.choice(names)
         source = f"{stream}{rng.randrange(3)}"
         seqs[source] = seqs.get(source, -1) + 1
-        if rng.random() < 0.05 and seqs[source]:  # Partitions judge starts alone.
+        if rng.random() < 0.05 and seqs[source]:  # Each partition judges starts by itself.
             continue
         ts_ns = (ms - rng.choice((0, 1, 2, 60))) * MS
         written: Any = writer.write(source, seqs[source], ts_ns=ts_ns, epoch=None, stream=stream)
@@ -98,7 +98,7 @@ def logs_of(rng: Random, names: str, widths: dict[str, int]) -> Logs:
 @pytest.mark.in_turns(4)
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("widths", [(4, 4), (1, 3), (4, 2), (3, 3, 3), (2, 4, 1)], ids=str)
-def test_law_inputs_equal_one_replay(
+def test_law_inputs_agree_with_one_replay(
     widths: Sequence[int], seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng, names = Random(seed), "abc"[: len(widths)]
@@ -118,7 +118,7 @@ def test_law_inputs_equal_one_replay(
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("widths", [(1, 1), (4, 1), (2, 3, 1)], ids=str)
 @pytest.mark.parametrize("stages", [CUTS[0], CUTS[3]], ids=["cut", "one task"])
-def test_law_history_equals_replay(
+def test_law_history_agrees_with_replay(
     stages: str, widths: Sequence[int], seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng, names = Random(seed), "abc"[: len(widths)]
@@ -171,7 +171,7 @@ def event(lane: int, at_ns: int, kind: str = "") -> Event:
     return made
 
 
-def test_unawaited_lane_arrives_now() -> None:
+def test_unawaited_lane_uses_current_time() -> None:
     alignment = aligned(1)
     first = event(1, 10)
     assert alignment.on_batch([first], 10).released == [first]
@@ -191,7 +191,7 @@ def test_unawaited_lane_buffers_nothing() -> None:
     assert not alignment.blocking_partitions()
 
 
-def test_lanes_may_have_grown() -> None:
+def test_added_lane_is_awaited() -> None:
     before = aligned(0, known=1)
     before.on_batch([event(0, 10)], 10)
     after = aligned(0, 1)
@@ -221,7 +221,7 @@ def test_dropped_lane_delays_nothing(
 async def test_missing_lane_is_a_fault(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """No partition of `raw.b`, which is joined with `raw.a`, is at this worker."""
+    """`raw.b`, which is joined with `raw.a`, has no running partition."""
     _, topology = topology_of("ab", 1)
     widths = {"raw.a": 1, "raw.b": 1}
     live = Chain(topology, logs_of(Random(1), "ab", widths), widths)

@@ -1,6 +1,6 @@
-"""Examples and faults: a standby has the state of its task but for the last records.
+"""Examples and faults: a standby has the state of its task except for the last records.
 
-The changelog is a list; partitions, followers and local copies are real.
+A list stands in for the changelog; partitions, followers and local copies are real.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Owned(Logged):
 
 
 class Reader:
-    """A changelog as others read it, and the input before it."""
+    """A changelog as other workers read it, and the task's input."""
 
     is_embedded = False
 
@@ -105,7 +105,7 @@ class Reader:
             offset = len(self.input)
             named = (
                 ("sourceId", b"s%d" % (offset % SOURCES)),
-                ("seqNum", b"%d" % (offset // SOURCES + 1)),  # so that it waits for its predecessor
+                ("seqNum", b"%d" % (offset // SOURCES + 1)),  # The predecessor is missing.
                 ("ts", b"5000000"),
             )
             self.input.append(FakeRecord(offset, headers=named, timestamp=6 + offset))
@@ -178,7 +178,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("kind", ["memory", "rocksdb"])
-async def test_takeover_reads_new_records(kind: str, tmp_path: Path) -> None:
+async def test_takeover_reads_only_new_records(kind: str, tmp_path: Path) -> None:
     world = World(kind, tmp_path)
     await world.log.write(world.owner, CHECKPOINTS)
     await world.stand_by()
@@ -211,7 +211,7 @@ async def test_standby_reuses_local_copy(tmp_path: Path) -> None:
     await world.log.write(world.owner, LAST)
     world.log.given.clear()
     await world.stand_by()
-    # It looks first for the last progress, at the end of the changelog.
+    # The standby first looks for the last progress, at the end of the changelog.
     assert world.log.given == world.log.records() + world.log.records(seen)
     await world.close()
 
@@ -253,7 +253,7 @@ async def test_missing_brokers_are_awaited(
 async def test_recreated_changelog_is_noted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its copy proves the loss, so it is kept for the takeover."""
+    """A standby's copy proves the loss, so it is kept for the takeover."""
     monkeypatch.setattr(standing, "FOLLOW_EVERY_S", 0.01)
     world = World("memory", tmp_path)
     await world.log.write(world.owner, CHECKPOINTS)
@@ -266,7 +266,7 @@ async def test_recreated_changelog_is_noted(
     await world.close()
 
 
-async def test_copy_that_is_ahead_is_kept(tmp_path: Path) -> None:
+async def test_copy_ahead_is_kept(tmp_path: Path) -> None:
     world = World("rocksdb", tmp_path)
     await world.log.write(world.owner, CHECKPOINTS)
     await world.stand_by()
@@ -283,7 +283,7 @@ async def test_copy_that_is_ahead_is_kept(tmp_path: Path) -> None:
 
 
 async def test_incomplete_copy_is_reread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a long absence, the copy lacks records that compaction has moved. This may recur."""
+    """A copy that is not a complete state is read again from the start, even a second time."""
     monkeypatch.setattr(standing, "FOLLOW_EVERY_S", 0.01)
     begun: list[int] = []
     begin_anew = Follower._begin_anew
@@ -321,7 +321,7 @@ async def test_large_state_stays_on_disk(
     await world.stand_by()
     assert world.follower.held_bytes == 0
     assert ("exceed" in world.follower.why) == (kind == "memory")
-    if kind == "memory":  # also after the next empty assignment
+    if kind == "memory":  # The same happens after the next empty assignment.
         before = world.follower._task
         await world.handler.on_assigned(frozenset())
         again = world.follower._task
@@ -350,7 +350,7 @@ def followers() -> tuple[Standby, list[Follower]]:
 async def test_largest_state_leaves_memory(
     followers: tuple[Standby, list[Follower]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It need not be the state that grew last."""
+    """A smaller state that grew last stays in memory."""
     monkeypatch.setattr(standing, "MOST_BYTES", 1_000)
     _, (small, large, other) = followers
     for follower, size in ((small, 50), (large, 900), (other, 30), (small, 150)):
@@ -376,7 +376,7 @@ async def test_followers_stop_concurrently(
 
 
 async def test_takeover_awaits_pending_write(tmp_path: Path) -> None:
-    """Otherwise the follower could write into the copy after the new owner has begun."""
+    """A later write by the follower would spoil the new owner's copy."""
     world = World("rocksdb", tmp_path)
     await world.log.write(world.owner, CHECKPOINTS)
     writing, may_write = threading.Event(), threading.Event()

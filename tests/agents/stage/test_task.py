@@ -1,4 +1,4 @@
-"""Examples: a task that reads several partitions, as its worker sees it."""
+"""Examples: a task that reads several partitions."""
 
 from __future__ import annotations
 

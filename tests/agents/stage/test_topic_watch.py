@@ -62,7 +62,7 @@ class Brokers:
 
 
 def faults(brokers: Brokers, looks: int, is_well: bool = True) -> tuple[str, ...]:
-    """Return the faults after these looks."""
+    """Return the faults after this many looks."""
 
     async def scenario() -> tuple[str, ...]:
         watch = TopicWatch(KNOWN, IDS, brokers, lambda: is_well)
@@ -74,6 +74,7 @@ def faults(brokers: Brokers, looks: int, is_well: bool = True) -> tuple[str, ...
 
 
 def after(looks: int, *answers: Mapping[str, TopicState] | NoAnswer) -> tuple[str, ...]:
+    """Return the faults after this many looks at brokers with these answers."""
     return faults(Brokers(*answers), looks)
 
 
@@ -124,7 +125,7 @@ def test_silent_brokers_keep_faults() -> None:
 
 
 def described(*replicas: tuple[int, str | None]) -> Any:
-    """Return the answer to a request for `raw`, whose replicas these brokers have."""
+    """Return the answer to a request for `raw`, whose replicas are on these brokers."""
     nodes = [SimpleNamespace(id=number, host=host, port=9) for number, host in replicas]
     parts = [SimpleNamespace(id=n, leader=nodes[0], replicas=nodes) for n in range(2)]
     return SimpleNamespace(result=lambda: SimpleNamespace(partitions=parts, topic_id="id"))
@@ -260,10 +261,7 @@ def test_output_change_is_logged_once(
     ],
 )
 def test_recreated_topic_ends_stage(topic: str, says: str) -> None:
-    """A recreated changelog or input ends it.
-
-    A broker that has just returned may still report the former topic, so two looks count.
-    """
+    """A broker that has just returned can still report the former topic, so two looks count."""
     first, second = (
         {**SOUND, topic: TopicState(2, topic_id=each)} for each in ("at the start", "later")
     )
@@ -271,7 +269,7 @@ def test_recreated_topic_ends_stage(topic: str, says: str) -> None:
     assert after(5, first, second, first, second, first) == ()
     with pytest.raises(StateRefused, match=f"{topic} was deleted and recreated .*{says}"):
         after(3, first, second, second)
-    if topic == "changelog":  # It may be recreated between the start and the first look.
+    if topic == "changelog":  # A changelog can be recreated between the start and the first look.
         with pytest.raises(StateRefused):
             after(2, second)
 
@@ -308,7 +306,7 @@ def test_fault_leads_to_full_checks(
 def test_recreation_is_found_in_15_s(
     inputs: int,
 ) -> None:
-    """This holds for any number of inputs, and for changelogs."""
+    """Any number of inputs is covered, and so are changelogs."""
     raw = [f"raw{n}" for n in range(inputs)]
     changelogs = [f"changelog{n}" for n in range(inputs)]
     written = ["ordered", "gaps"]

@@ -43,7 +43,9 @@ def stepping(dice: Random, begin_ns: int) -> Wall:
     return shows
 
 
-def told(seed: int, patch: pytest.MonkeyPatch, wall: Wall | None) -> tuple[list[str], list[Put]]:
+def run_chain(
+    seed: int, patch: pytest.MonkeyPatch, wall: Wall | None
+) -> tuple[list[str], list[Put]]:
     """Return the output of all stages, partition by partition, under this wall clock."""
     dice = Random(seed)
     topology = parse(text_of(dice, cut=seed % 2 == 0))
@@ -59,13 +61,13 @@ def told(seed: int, patch: pytest.MonkeyPatch, wall: Wall | None) -> tuple[list[
 
 @pytest.mark.parametrize("seed", seeds_of_today(4))
 def test_law_wall_clock_has_no_effect(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    topics, expected = told(seed, monkeypatch, None)
+    topics, expected = run_chain(seed, monkeypatch, None)
     assert expected
     dice = Random(seed)
     begin_ns = 1_700_000_000 * S
     walls = (stepping(dice, begin_ns), lambda _: 0, lambda true_ns: true_ns + HOUR)
     for wall in walls:
-        assert told(seed, monkeypatch, wall) == (topics, expected)
+        assert run_chain(seed, monkeypatch, wall) == (topics, expected)
 
 
 AHEAD = 60 * S
@@ -82,7 +84,7 @@ streams: {default: {input: raw}}
 async def test_new_leader_ahead_is_doubted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its clock has been steady, but another broker led the partition before."""
+    """A new leader's clock has been steady, but another broker led the partition before."""
     begin_ms, writer = 1_700_000_000_000, HeaderWriter(HeaderConfig())
 
     def record(number: int, ahead_ns: int = 0) -> FakeRecord:

@@ -69,7 +69,7 @@ def test_outputs_have_larger_limit(stages: str) -> None:
     assert ("events.sequenced" in rooms) is not topology.fused
 
 
-def test_request_topic_is_declared() -> None:
+def test_request_topic_has_no_size_limit() -> None:
     topology = in_code("streams: {default: {}}\ntopics: {resend: requests}")
     config = {spec.name: spec.config for spec in list_needed_topics(topology)}
     assert "max.message.bytes" not in config["requests"]

@@ -1,8 +1,8 @@
-"""Law: the notes in the pages equal the events that the operators buffer, after every step.
+"""Law: the notes in the pages match the events that the operators buffer, after every step.
 
-A stage runs over seeded worlds with every kind of fault, dead letters and corrupt numbers included.
-Changes of its pages are applied to a dict as a changelog would do it. After each step the notes in
-it must equal the operators' own buffers.
+A stage runs over seeded worlds with every kind of fault, including dead letters and corrupt
+numbers. Changes to its pages are applied to a dict, as to a changelog. After each step the notes in
+the dict must match the operators' own buffers.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def test_law_pages_note_all_events(operators: tuple[str, ...], seed: int) -> Non
 @pytest.mark.parametrize("lanes", [1, 3])
 @pytest.mark.parametrize("answer", ["early", "speculate"])
 @pytest.mark.parametrize("seed", range(2))
-def test_law_pages_note_joins(answer: str, lanes: int, seed: int) -> None:
+def test_law_pages_note_joined_events(answer: str, lanes: int, seed: int) -> None:
     """Speculative joins, which read several partitions before MERGE, are included."""
     topology = parse(
         "streams: {a: {}, b: {}}\nqueries:\n  q: {join: interval 40ms, sides: {x: {stream: a},"

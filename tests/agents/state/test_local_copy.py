@@ -35,7 +35,7 @@ NAME = StoreName("shop", "reorder", "raw", 7)
 COMMITS = 12
 SPAN = 300
 PLACES = 5
-"""Number of places in each file in which one bit is flipped."""
+"""Number of places in each file; one bit is flipped at each place."""
 
 PARTITIONS = count()
 
@@ -81,7 +81,8 @@ def on_disk(directory: Path) -> Callable[[], StateStore]:
     return lambda: RocksdbStore(directory, NAME)
 
 
-def filled(new_store: Callable[[], StateStore | None], log_id: str = "id-1") -> None:
+def fill_copy(new_store: Callable[[], StateStore | None], log_id: str = "id-1") -> None:
+    """Fill a new copy with `COMMITS` commits, and assert that none fails."""
     copy, failures = copy_of(new_store, log_id)
     assert copy.load() == Copied()
     for position in range(1, COMMITS + 1):
@@ -90,7 +91,8 @@ def filled(new_store: Callable[[], StateStore | None], log_id: str = "id-1") -> 
     assert failures == []
 
 
-def loaded(new_store: Callable[[], StateStore | None]) -> tuple[Copied, list[str]]:
+def load_copy(new_store: Callable[[], StateStore | None]) -> tuple[Copied, list[str]]:
+    """Return what a copy loads from its store, and its counted failures."""
     copy, failures = copy_of(new_store)
     try:
         return copy.load(), failures
@@ -113,13 +115,13 @@ def places(folder: Path) -> Iterator[tuple[str, float, int]]:
 
 
 def test_flipped_bit_does_no_harm(tmp_path: Path) -> None:
-    """This holds for any file of the folder.
+    """In each file of the folder, one bit is flipped at several places in turn.
 
     If RocksDB cuts its log at the damage, the copy is an earlier whole one. A damaged copy begins
     anew.
     """
-    filled(on_disk(tmp_path / "sound"))
-    assert loaded(on_disk(tmp_path / "sound")) == (Copied(expected(COMMITS), COMMITS), [])
+    fill_copy(on_disk(tmp_path / "sound"))
+    assert load_copy(on_disk(tmp_path / "sound")) == (Copied(expected(COMMITS), COMMITS), [])
     sound = folder_of(tmp_path / "sound", NAME)
     told = 0
     kinds = set()
@@ -127,12 +129,12 @@ def test_flipped_bit_does_no_harm(tmp_path: Path) -> None:
         hurt = tmp_path / str(number)
         shutil.copytree(tmp_path / "sound", hurt)
         flip(folder_of(hurt, NAME) / name, at, bit)
-        copied, failures = loaded(on_disk(hurt))
+        copied, failures = load_copy(on_disk(hurt))
         if failures:
             told += 1
             kinds.add(Path(name).suffix or name.split("-")[0])
             assert (copied, failures) == (Copied(), ["StoreDamaged"]), name
-            filled(on_disk(hurt))
+            fill_copy(on_disk(hurt))
         else:
             assert copied.state == expected(copied.position or 0), (name, at, bit)
         shutil.rmtree(hurt)
@@ -143,11 +145,11 @@ def test_flipped_bit_does_no_harm(tmp_path: Path) -> None:
 def test_damaged_folder_is_set_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = folder_of(tmp_path, NAME)
     for round_number in range(DAMAGED_KEPT + 2):
-        filled(on_disk(tmp_path))
+        fill_copy(on_disk(tmp_path))
         for path in folder.glob("*.sst"):
             flip(path, 0.3, 2)
         caplog.clear()
-        copied, failures = loaded(on_disk(tmp_path))
+        copied, failures = load_copy(on_disk(tmp_path))
         assert copied == Copied()
         assert failures == ["StoreDamaged"]
         (line,) = [r for r in caplog.records if r.levelno == logging.ERROR]
@@ -169,7 +171,7 @@ UNSEEN: dict[str, Changes] = {
 @pytest.mark.parametrize("hurt", UNSEEN.values(), ids=UNSEEN)
 def test_seal_finds_hidden_damage(hurt: Changes) -> None:
     store = MemoryStore(NAME)
-    filled(lambda: store)
+    fill_copy(lambda: store)
     store.apply(hurt, COMMITS, COMMITS + 1)
     copy, failures = copy_of(lambda: store)
     assert copy.load() == Copied()
@@ -197,7 +199,7 @@ def test_partial_redis_loss_is_found(
     in_redis: Any, command: tuple[Any, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     new_store, key, server = in_redis
-    filled(new_store)
+    fill_copy(new_store)
     with connect(server.url) as client:
         client.execute_command(*(key if word == "KEY" else word for word in command))
     copy, failures = copy_of(new_store)
@@ -207,12 +209,12 @@ def test_partial_redis_loss_is_found(
     copy.move(changes_of(1), 20)  # the copy begins anew
     copy.close()
     assert failures == ["StoreDamaged"]
-    copied, failures = loaded(new_store)
+    copied, failures = load_copy(new_store)
     assert (copied.position, copied.state, failures) == (20, expected(1), [])
 
 
 def test_foreign_copy_is_not_used(tmp_path: Path) -> None:
-    filled(on_disk(tmp_path), log_id="id-0")
+    fill_copy(on_disk(tmp_path), log_id="id-0")
     copy, failures = copy_of(on_disk(tmp_path))
     assert copy.load().position == COMMITS
     why = copy.why_unfit(COMMITS)
@@ -222,7 +224,7 @@ def test_foreign_copy_is_not_used(tmp_path: Path) -> None:
     copy.move(changes_of(1), 1)
     copy.close()
     assert failures == []
-    assert loaded(on_disk(tmp_path))[0] == Copied(expected(1), 1)
+    assert load_copy(on_disk(tmp_path))[0] == Copied(expected(1), 1)
 
 
 @pytest.mark.parametrize(
@@ -296,7 +298,7 @@ def test_deleted_folder_does_no_harm(tmp_path: Path) -> None:
         copy.move(changes_of(position), position)
     copy.close()
     assert failures
-    filled(on_disk(tmp_path))
+    fill_copy(on_disk(tmp_path))
 
 
 FULL_AT_BYTES = 200_000
@@ -316,16 +318,16 @@ print(*failures)
 
 
 def test_full_disk_does_no_harm(tmp_path: Path) -> None:
-    """A limit of the file size stands in for a full disk: writes beyond it fail."""
+    """A file size limit stands in for a full disk: writes beyond it fail."""
     assert printed("-c", WRITER, tmp_path).split()
-    copied, failures = loaded(on_disk(tmp_path))
+    copied, failures = load_copy(on_disk(tmp_path))
     assert copied.state == expected(copied.position or 0)
     assert copied.position or failures
     filled_again, _ = copy_of(on_disk(tmp_path))
     filled_again.load()
     filled_again.move(changes_of(COMMITS + 60), 100)
     filled_again.close()
-    assert loaded(on_disk(tmp_path))[0].position == 100
+    assert load_copy(on_disk(tmp_path))[0].position == 100
 
 
 # -- the writer ------------------------------------------------------------------------------------
@@ -400,7 +402,7 @@ async def test_hanging_store_is_abandoned(
     began_s = time.monotonic()
     for position in range(2, 30):
         writer.note({b"a": bytes(100)}, position)
-    assert time.monotonic() - began_s < PATIENCE_S  # It hangs until `goes_on` is set.
+    assert time.monotonic() - began_s < PATIENCE_S  # The store hangs until `goes_on` is set.
     assert failures == [BEHIND]
     store.goes_on.set()
     await writer.close()
@@ -419,7 +421,7 @@ async def test_large_change_fits_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (store.applied, failures) == ([1], [])
 
 
-async def test_close_skips_hanging_store(
+async def test_close_gives_up_hanging_store(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(writing, "WRITE_AT_BYTES", 1)
@@ -433,7 +435,7 @@ async def test_close_skips_hanging_store(
     store.goes_on.set()
 
 
-async def test_missing_store_keeps_nothing() -> None:
+async def test_missing_store_starts_no_thread() -> None:
     writer, failures = writer_of(None)
     threads = threading.active_count()
     writer.note({b"a": b"1"}, 1)

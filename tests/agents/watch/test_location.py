@@ -160,7 +160,7 @@ def test_location_is_described(facts: list[dict[str, Any]], where: str, words: s
     assert where in WORDS
 
 
-def test_answer_adds_duplicates() -> None:
+def test_answer_mentions_duplicates() -> None:
     clock = {"state": "synced", "offset_ns": -2 * MS, "error_ns": MS}
     told = reorder(HELD, note("conflict"), note("duplicate"), clock=clock)
     found = explain_event(ASKED, [told])
@@ -192,7 +192,7 @@ def test_each_stream_is_located() -> None:
     assert [line.split(":")[0] for line in found["said"]] == ["pitch", "stands"]
 
 
-def test_each_reason_is_described() -> None:
+def test_each_gap_reason_is_described() -> None:
     assert {outcome.TIMEOUT, outcome.OVERFLOW, outcome.JUMP, outcome.END} == WHY_GIVEN_UP.keys()
 
 

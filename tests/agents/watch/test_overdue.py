@@ -116,7 +116,10 @@ def test_event_ahead_waits_for_its_time(time: Time) -> None:
 
 
 def test_silent_upstream_is_named(time: Time) -> None:
-    """It is named only if time stands still; otherwise the event waits for its own time."""
+    """A silent upstream partition is named only if time stands still.
+
+    If time advances, the event waits for its own time.
+    """
     stage, watch = of("merge")
     held = event()
     stage.on_batch([held], 500 * S)

@@ -71,7 +71,7 @@ def test_restore_is_logged_every_5_s(told: Told) -> None:
 
 def test_lasting_readiness_is_logged(told: Told) -> None:
     told.note_readiness(8, "no place in the consumer group")
-    assert told.take() == []  # it starts
+    assert told.take() == []  # the stage is starting
     told.note_readiness(5)
     assert told.take() == ["INFO ready"]
     told.note_readiness(1, "no place in the consumer group")
@@ -131,7 +131,7 @@ def test_summary_is_logged(told: Told) -> None:
 
 
 def die(told: Told, dead: int, good: int = 0) -> None:
-    """Receive records of which `dead` are dead letters and `good` are not."""
+    """Receive `dead` dead letters and `good` other records."""
     deaths = told.metrics.deaths.setdefault(A, Deaths("raw/0"))
     deaths.read += dead + good
     for _ in range(dead):

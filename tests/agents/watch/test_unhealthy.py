@@ -50,7 +50,7 @@ def gap(source: str, first: int, last: int) -> Gap:
     return Gap(9, "pitch", source, 0, first, last, "timeout", 1)
 
 
-def test_counts_are_by_source() -> None:
+def test_counts_are_kept_by_source() -> None:
     partition = PartitionMetrics(
         Metrics(CollectorRegistry(), "reorder"), TopicPartition("raw", 0), ["pitch"]
     )
@@ -175,8 +175,8 @@ def labelled(registry: CollectorRegistry, what: str = "late") -> dict[str, float
     }
 
 
-def test_share_of_late_is_counted(registry: CollectorRegistry) -> None:
-    """Both count from the source's first late event on."""
+def test_late_and_read_events_are_counted(registry: CollectorRegistry) -> None:
+    """Counting starts at the source's first late event."""
     read = {"a": 900, "b": 5}
     table = table_in(Metrics(registry, "merge"), PLACE, lambda stream, source: read[source])
     table.note_late([("pitch", "a")] * 3 + [("pitch", "b")])
@@ -194,7 +194,7 @@ def test_share_of_late_is_counted(registry: CollectorRegistry) -> None:
 def test_returning_source_is_recounted(
     registry: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its late events then start at zero, so its read events must too."""
+    """A returning source's late events start at zero, so its read events must too."""
     monkeypatch.setattr(unhealthy, "COUNTED", 2)
     read: Counter[str] = Counter()
     table = table_in(Metrics(registry, "merge"), PLACE, lambda stream, source: read[source])
@@ -242,7 +242,7 @@ def test_spread_source_is_one_series(registry: CollectorRegistry) -> None:
 
 
 def test_topics_have_separate_tables(registry: CollectorRegistry) -> None:
-    """A stage may read two topics; when it loses one, the other stays."""
+    """A stage can read two topics; if it loses one, the other's table stays."""
     metrics = Metrics(registry, "merge")
     for topic, stream in (("raw-a", "a"), ("raw-b", "b")):
         table = table_in(metrics, TopicPartition(topic, 0), lambda *_: READ)
@@ -293,7 +293,7 @@ def test_two_producers_are_noticed(
     assert all(says in line for line in warnings(caplog))
 
 
-def test_sign_is_logged_each_minute(
+def test_warning_repeats_each_minute(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     now_s = [0.0]
@@ -307,7 +307,7 @@ def test_sign_is_logged_each_minute(
         assert told == ["here: 2 event(s)", "here: 18 event(s)"]
 
 
-def test_live_epochs_are_reported(
+def test_alternating_epochs_are_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Two hosts send in turn, each with its own epoch; the higher one counts."""
@@ -331,7 +331,7 @@ MOST = 20
 NOTES = 4_000
 
 
-def noted(rng: Random) -> tuple[Frequent, Counter[str], Counter[str]]:
+def full_table(rng: Random) -> tuple[Frequent, Counter[str], Counter[str]]:
     """Return a full table, and the true amounts and times of all sources."""
     table = Frequent(MOST)
     amounts: Counter[str] = Counter()
@@ -349,7 +349,7 @@ def noted(rng: Random) -> tuple[Frequent, Counter[str], Counter[str]]:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_law_heavy_source_is_listed(seed: int) -> None:
-    table, amounts, _ = noted(Random(seed))
+    table, amounts, _ = full_table(Random(seed))
     found = {name for _, name in table._table}
     above = {name for name, amount in amounts.items() if amount > amounts.total() / MOST}
     assert above
@@ -358,7 +358,7 @@ def test_law_heavy_source_is_listed(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_law_error_bounds_hold(seed: int) -> None:
-    table, amounts, times = noted(Random(seed))
+    table, amounts, times = full_table(Random(seed))
     assert sum(named.count for named in table._table.values()) == amounts.total()
     for name in [*amounts, "never"]:
         named = table.of(("stream", name))
@@ -367,7 +367,7 @@ def test_law_error_bounds_hold(seed: int) -> None:
         assert named.error <= amounts.total() / MOST
 
 
-def test_full_table_drops_its_least() -> None:
+def test_full_table_drops_the_least() -> None:
     table = Frequent(2)
     for source, amount in (("a", 5), ("b", 1), ("a", 2)):
         table.note(("", source), amount)

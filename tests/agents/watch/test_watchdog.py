@@ -16,7 +16,7 @@ PATIENCE = Patience(unready_after_ns=15 * S_NS, stuck_after_ns=60 * S_NS, longes
 
 
 class State(Enum):
-    """A worker's state, in the order of gravity."""
+    """A worker's state, ordered by severity."""
 
     READY = "ready"
     NOT_READY = "not ready"
@@ -103,7 +103,9 @@ def watching(patience: Patience = PATIENCE) -> Watchdog:
 
 
 @pytest.mark.parametrize(("tells", "asked_s", "state", "says"), CASES.values(), ids=CASES)
-def test_verdict_on_one_partition(tells: Telling, asked_s: int, state: State, says: str) -> None:
+def test_partition_reports_set_the_verdict(
+    tells: Telling, asked_s: int, state: State, says: str
+) -> None:
     dog = watching()
     dog.report(0, A, *tells(0)[:2], commits=3)
     for second in range(asked_s + 1):
@@ -144,7 +146,7 @@ def test_waking_worker_is_not_stuck() -> None:
 
 
 def test_throttled_time_is_ignored() -> None:
-    """Half of each 20 s is throttled, so a minute of stall takes two."""
+    """Half of each 20 s is throttled, so a stall of one minute is reached after two."""
     dog = watching()
     states = {}
     for second in range(121):
@@ -174,7 +176,7 @@ def test_restore_is_not_ready() -> None:
     assert state_of(dog.verdict(61 * S_NS)) is READY
 
 
-def test_wait_for_restores_is_limited() -> None:
+def test_wait_for_restores_is_no_stall() -> None:
     dog = watching()
     dog.report(0, A, 7, 7, restoring=True)
     for second in range(200):
@@ -226,7 +228,8 @@ def test_revocation_ends_the_watch() -> None:
 def test_failed_commits_are_no_progress() -> None:
     """After each failure the partition is restored.
 
-    Its changelog grows by the marks of aborted transactions, and it has no checkpoint of its own.
+    Its changelog grows by the markers of aborted transactions, and the restored partition has not
+    committed a checkpoint.
     """
     dog = watching()
     dog.report(0, A, 7, 100, commits=500)

@@ -1,6 +1,6 @@
 """Oracle, end to end: an engine that waits long enough is right for each query.
 
-Errors with a shorter wait are therefore the engine's, not those of its entry.
+Errors with a shorter wait are therefore the engine's own, not those of our entry for it.
 """
 
 from __future__ import annotations

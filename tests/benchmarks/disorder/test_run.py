@@ -49,7 +49,7 @@ def test_rough_world_has_its_faults() -> None:
     assert min(record.arrival_us for record in silent) >= worlds.START_US + 4_500_000
 
 
-def test_equal_seeds_are_equal(folder: Path, tmp_path: Path) -> None:
+def test_equal_seeds_give_equal_worlds(folder: Path, tmp_path: Path) -> None:
     worlds.write(tmp_path, SECONDS, seed=2)
     for path in folder.glob("*/truth-*.csv"):
         assert path.read_bytes() == (tmp_path / path.relative_to(folder)).read_bytes()
@@ -71,8 +71,8 @@ def test_recording_keeps_order(tmp_path: Path) -> None:
     assert laid[2].made.type == "person"
 
 
-def test_python_entries_read_alike() -> None:
-    """Otherwise half of the measured time would be the reader's."""
+def test_python_entries_share_a_reader() -> None:
+    """With different readers, half of the measured time would be the reader's."""
     paths = [*(run.HERE / "entries").glob("*.py")]
     texts = {path.name: path.read_text() for path in paths if path.name != "__init__.py"}
     assert len(texts) == 5
@@ -83,7 +83,8 @@ def test_python_entries_read_alike() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("world", ["calm", "rough"])
-def test_oracle_long_wait_is_right(query: str, world: str, folder: Path) -> None:
+def test_oracle_ours_and_long_wait_are_right(query: str, world: str, folder: Path) -> None:
+    """Our first results come sooner than with the long wait."""
     ours = _measured(run.OURS, folder, world, query).score
     long = _measured("bounded, 2 s", folder, world, query).score
     assert (ours.wrong_end, long.wrong_end) == (0, 0)

@@ -53,7 +53,7 @@ def test_spurious_answer_is_wrong() -> None:
     assert (withdrawn.wrong_first, withdrawn.wrong_end) == (1, 0)
 
 
-def test_no_answers_are_all_wrong() -> None:
+def test_missing_answers_are_all_wrong() -> None:
     assert score_answers(TRUTH, []) == Score(8, 8, 8, 0, 0, None, None, None, None)
 
 

@@ -65,7 +65,7 @@ def test_arrival_unit_is_checked(tmp_path: Path) -> None:
     assert "arrival looks like an arrival time, but is not used: in ms, times in s" in answer.out
 
 
-def test_json_equals_audit_of_rows(telemetry: Path) -> None:
+def test_json_matches_audit_of_rows(telemetry: Path) -> None:
     said = inorder("audit", telemetry, "--json").last
     assert said == json.loads(json.dumps(make_document(audit(in_ms(plant(1)), ASKED))))
 
@@ -142,11 +142,11 @@ def test_similar_names_stay_distinct(tmp_path: Path) -> None:
 
 
 FALLS_NS = (0, 0, 3 * S, 0, 700 * MS, 40 * S, 0)
-"""Fall of the timestamp of each number of a gateway."""
+"""Falls of a gateway's timestamps, one for each number in turn."""
 
 
-def held_up(rows: list[AuditRow], first_min: int, last_min: int) -> list[AuditRow]:
-    """Return the rows; those that one machine sends between two times arrive at the second."""
+def delay_one_machine(rows: list[AuditRow], first_min: int, last_min: int) -> list[AuditRow]:
+    """Return the rows, where those of one machine between two times arrive at the later one."""
     begin_ns = rows[0].ts_ns
     first_ns, last_ns = begin_ns + first_min * 60 * S, begin_ns + last_min * 60 * S
     held = [
@@ -177,7 +177,9 @@ WORLDS: dict[str, Callable[[int], list[AuditRow]]] = {
         row._replace(seq=None) if row.source == "robot-0" else row
         for row in plant(seed, copied=0.0)
     ],
-    "an outage": lambda seed: held_up(plant(seed, records=7_200, period_ns=5 * S), 20, 60),
+    "an outage": lambda seed: delay_one_machine(
+        plant(seed, records=7_200, period_ns=5 * S), 20, 60
+    ),
     "numbers that wrap": lambda seed: [
         row._replace(seq=(row.seq or 0) % 256)
         for row in plant(seed, 6_000)
@@ -190,11 +192,11 @@ def unlike(found: Mapping[int, int], truth: Mapping[int, int]) -> int:
     return sum(found.get(at, 0) != truth.get(at, 0) for at in found.keys() | truth.keys())
 
 
-def as_told(run: Answer, rows: list[AuditRow], length_ns: int) -> dict[str, Any]:
+def figures_of_replay(run: Answer, rows: list[AuditRow], length_ns: int) -> dict[str, Any]:
     """Return the figures of a replay in the form of an audit.
 
-    Windows are wrong by the corrected timestamps of events, and by the timestamps of late events
-    outside of windows.
+    A window is wrong if it differs from the count by corrected timestamps. Late events outside of
+    windows count by their own timestamps.
     """
     lines = run.lines
     events = [line for line in lines if line["kind"] == "event"]
@@ -220,7 +222,7 @@ def as_told(run: Answer, rows: list[AuditRow], length_ns: int) -> dict[str, Any]
 @pytest.mark.parametrize("seed", seeds_of_today(1))
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("arrives", [True, False])
-def test_written_file_replays_alike(tmp_path: Path, world: str, seed: int, arrives: bool) -> None:
+def test_replay_agrees_with_the_audit(tmp_path: Path, world: str, seed: int, arrives: bool) -> None:
     topology, path = tmp_path / "t.yaml", tmp_path / "telemetry.jsonl"
     rows = WORLDS[world](seed)
     with path.open("w") as file:
@@ -232,7 +234,7 @@ def test_written_file_replays_alike(tmp_path: Path, world: str, seed: int, arriv
     run = inorder("replay", "--topology", topology, "--json", path).well()
     expected = {key: said["inorder"][key] for key in ("wrong_at_first", "wrong_at_last")}
     wait_ms = round(said["inorder"]["wait_ms"]["mean"], 3)
-    assert as_told(run, rows, 60 * S) == expected | {"wait_ms": wait_ms}
+    assert figures_of_replay(run, rows, 60 * S) == expected | {"wait_ms": wait_ms}
     assert run.summary["dead"] == 0
     assert sum(line["kind"] == "duplicate" for line in run.lines) == said["copies"]
 
@@ -387,7 +389,7 @@ def test_partly_wrapping_fleet_warns(tmp_path: Path) -> None:
         (("--source", "device", "--ts", "time", "--ts-unit", "s"), 4, "ts_huge"),
     ],
 )
-def test_wrong_options_are_refused(
+def test_only_wrong_options_are_refused(
     telemetry: Path, options: tuple[str, ...], code: int, word: str
 ) -> None:
     answer = inorder("audit", telemetry, *options)

@@ -1,4 +1,4 @@
-"""Examples: the remarks before the numbers of an audit."""
+"""Examples: the remarks before the figures of an audit."""
 
 from __future__ import annotations
 

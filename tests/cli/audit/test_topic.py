@@ -1,4 +1,4 @@
-"""End to end: `inorder audit` on foreign topics equals brute force, and leaves no trace."""
+"""End to end: `inorder audit` on foreign topics agrees with brute force, and leaves no trace."""
 
 from __future__ import annotations
 
@@ -37,10 +37,12 @@ def published(kafka: SharedKafka, topic: str, partitions: int, stamped: str, row
     producer.flush(30)
 
 
-def lying(kafka: SharedKafka, topic: str, partitions: int, last: int | None) -> Iterator[Any]:
+def stored_records(
+    kafka: SharedKafka, topic: str, partitions: int, last: int | None
+) -> Iterator[Any]:
     """Yield the records as read by another client, the newest `last` of each partition.
 
-    Each is (largest timestamp so far of the partition, partition, offset, value).
+    Each item is the partition's largest timestamp so far, the partition, the offset and the value.
     """
     records = read_all(kafka.bootstrap, topic)
     for number in range(partitions):
@@ -54,7 +56,7 @@ def lying(kafka: SharedKafka, topic: str, partitions: int, last: int | None) -> 
 
 def expected(kafka: SharedKafka, topic: str, partitions: int, last: int | None, apart: bool) -> Any:
     rows = []
-    by_time = sorted(lying(kafka, topic, partitions, last), key=itemgetter(0, 1, 2))
+    by_time = sorted(stored_records(kafka, topic, partitions, last), key=itemgetter(0, 1, 2))
     for _, number, offset, value in by_time:
         found = json.loads(value) if value and value.startswith(b"{") else {}
         if "n" in found:

@@ -45,7 +45,7 @@ def test_ended_worker_is_not_awaited(tmp_path: Path) -> None:
 
 
 def test_stalled_worker_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its worker would wait for a broker that does not exist."""
+    """No broker exists, so the worker would wait for ever."""
     monkeypatch.setattr(stage, "STILL_S", 1.5)
     monkeypatch.setattr("cli.demo.patience.REPORT_EVERY_S", 0.3)
     reports: list[str] = []

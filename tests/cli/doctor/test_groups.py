@@ -1,4 +1,4 @@
-"""Examples: faults of consumer groups, from answers of brokers; and on a real broker."""
+"""Examples: faults of consumer groups, from brokers' answers and on a real broker."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def test_ended_transaction_is_no_fault(
             assert await asyncio.to_thread(found, 1.0) == {(name, 0): 0}
             clock.reset_mock()
             looking = asyncio.create_task(asyncio.to_thread(found, 60.0))
-            await until(lambda: clock.sleep.called)  # once it has seen an open one
+            await until(lambda: clock.sleep.called)  # The search has seen the open transaction.
             await producer.commit_transaction()
             async with asyncio.timeout(TIMEOUT_S):
                 assert await looking == {}

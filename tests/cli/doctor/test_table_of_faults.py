@@ -22,7 +22,7 @@ FAULTS = {
 """A test for each fault that the page leaves to doctor."""
 
 
-def test_rows_and_faults_correspond() -> None:
+def test_each_fault_on_the_page_has_a_test() -> None:
     assert {row[0] for row in table_of_faults() if row[4]} == FAULTS.keys()
 
 

@@ -1,4 +1,4 @@
-"""Examples: faults of topics and brokers, from answers of brokers; and on a real broker."""
+"""Examples: faults of topics and brokers, from brokers' answers and on a real broker."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def found(name: str, seen: SeenTopic | None) -> list[Finding]:
 
 
 def config(name: str, settings: str) -> SeenTopic:
-    """Return a topic that is sound but for these settings, as `a=b,c=d`."""
+    """Return a topic that is sound except for these settings, as `a=b,c=d`."""
     seen = SOUND.topics[name]
     other = dict(pair.split("=") for pair in settings.split(","))
     return replace(seen, config={**seen.config, **other})
@@ -263,7 +263,7 @@ def test_default_brokers_are_sound() -> None:
 
 
 def test_unused_topic_is_noted(embedded_broker: EmbeddedBroker, tmp_path: Path) -> None:
-    """A single task needs no topic between stages, and its other topics are declared without it."""
+    """A single task needs no topic between stages, so an existing one is noted as harmless."""
     cut = parse("streams: {default: {}}\nstages: [reorder, merge]\n")
     assert cut.topics.sequenced in declared_names(cut)
     whole = parse("streams: {default: {}}\n")
@@ -290,7 +290,7 @@ def embedded(embedded_broker: EmbeddedBroker, tmp_path: Path) -> Setting:
     return setting
 
 
-def test_embedded_broker_is_asked_little(embedded: Setting) -> None:
+def test_embedded_broker_hides_settings(embedded: Setting) -> None:
     began_s = time.monotonic()
     answer = inorder("doctor", "--topology", embedded.path, "--brokers", embedded.bootstrap)
     assert time.monotonic() - began_s < TIMEOUT_S
@@ -301,7 +301,7 @@ def test_embedded_broker_is_asked_little(embedded: Setting) -> None:
 def test_missing_answer_counts_as_denied(
     embedded: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """This broker answers none of these requests, so every fallback is used."""
+    """No request is answered, so every fallback is used."""
     monkeypatch.setattr(Future, "result", Mock(side_effect=TimeoutError))
     seen = describe_cluster(embedded.topology, Brokers(embedded.bootstrap, is_embedded=False))
     found_ = check_cluster(embedded.topology, seen)
@@ -312,8 +312,8 @@ def test_missing_answer_counts_as_denied(
 
 
 @pytest.mark.kafka
-def test_real_broker_is_inspected(kafka: SharedKafka, tmp_path: Path) -> None:
-    """Missing topics are all named once."""
+def test_real_broker_faults_are_found(kafka: SharedKafka, tmp_path: Path) -> None:
+    """All missing topics are named in one finding."""
     setting = settle(kafka.bootstrap, tmp_path, partitions=1, make=False)
     ask = ("doctor", "--topology", setting.path, "--brokers", kafka.bootstrap)
     absent = inorder(*ask)
@@ -377,7 +377,7 @@ def test_no_broker_means_unknown_right() -> None:
         *[(15, None), (41, None), (-1, None), (0, None)],
     ],
 )
-def test_error_code_shows_the_right(
+def test_error_code_reveals_permission(
     monkeypatch: pytest.MonkeyPatch, code: int, may: bool | None
 ) -> None:
     answer = SimpleNamespace(error_code=code)

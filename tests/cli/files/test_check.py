@@ -154,7 +154,7 @@ TRUST = "only running the file shows its names"
     ],
 )
 def test_invalid_functions_are_refused(tmp_path: Path, formulas: str, words: str) -> None:
-    """A worker refuses them too. If only running the file shows names, --trust is asked for."""
+    """If only running the file shows its names, the error asks for --trust."""
     answer = inorder("check", with_functions(tmp_path, formulas)).refused(words)
     assert "--trust" in answer.err or words != TRUST
 

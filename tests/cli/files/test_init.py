@@ -27,7 +27,7 @@ def init(folder: Path, rows: list[dict[str, Any]], *options: str) -> Answer:
 
 
 def replayed(folder: Path, answer: Answer, *options: str) -> Answer:
-    """Replay by the topology that `init` has written."""
+    """Replay with the topology that `init` has written."""
     topology = text_file(folder / "t.yaml", answer.well().out)
     inorder("check", topology).well()
     events = folder / "events.jsonl"
@@ -35,7 +35,7 @@ def replayed(folder: Path, answer: Answer, *options: str) -> Answer:
 
 
 def proposed(folder: Path, rows: list[dict[str, Any]]) -> StreamConfig:
-    """Return the only stream of the written topology, after a test that it runs."""
+    """Return the only stream of the written topology, after checking that it runs."""
     answer = init(folder, rows)
     run = replayed(folder, answer)
     assert "WARNING" not in run.err
@@ -46,7 +46,7 @@ def proposed(folder: Path, rows: list[dict[str, Any]]) -> StreamConfig:
 
 
 def two_sources(offset_ns: int = 0) -> list[dict[str, Any]]:
-    """Return events 100 ms apart of two sources, one with a clock that is `offset_ns` ahead."""
+    """Return events 100 ms apart from two sources, one with a clock that is `offset_ns` ahead."""
     return [
         {"source": source, "seq": seq, "ts": at + ahead, "arrival": at + 5 * MS, "type": "A",
          "payload": {"v": seq}}
@@ -255,7 +255,7 @@ def test_foreign_file_gets_a_mapping(tmp_path: Path) -> None:
 
 
 def test_times_as_text_get_a_zone(tmp_path: Path) -> None:
-    """This includes files in our own format."""
+    """Files in our own format are included."""
     rows = [{"source": "a", "seq": n, "ts": f"2026-09-21 12:00:{n:02}", "v": n} for n in range(60)]
     answer = init(tmp_path, rows)
     assert answer.code == 0, answer.err
@@ -265,7 +265,7 @@ def test_times_as_text_get_a_zone(tmp_path: Path) -> None:
     assert (stream.ts_zone, stream.ts_unit) == ("UTC", None)
 
 
-def test_missing_fields_are_remarked(tmp_path: Path) -> None:
+def test_missing_fields_are_noted(tmp_path: Path) -> None:
     csv = text_file(
         tmp_path / "e.csv",
         "when,temp\n" + "".join(f"{BEGIN // S + n * 3},{n % 5}\n" for n in range(50)),

@@ -1,4 +1,4 @@
-"""Examples: `inorder match` as a process would see it, mainly on difficult input."""
+"""Examples: the output of `inorder match`, mainly on difficult input."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_start_negation_outlasts_skip(tmp_path: Path) -> None:
     assert members(match(tmp_path, query, letters("c5 a10 b11 x14 b16"))) == []
 
 
-def test_strict_queries_stay_apart(tmp_path: Path) -> None:
+def test_strict_queries_stay_independent(tmp_path: Path) -> None:
     long = "QUERY long PATTERN SEQ(A a, B+ b[], C c) WHERE [room] WITHIN 1000 ns USING strict"
     short = "QUERY short PATTERN SEQ(A a, B b) WHERE [zone] WITHIN 1 ns USING strict"
     text = "a1 " + " ".join(f"b{at}" for at in range(2, 300)) + " c300"
@@ -74,7 +74,7 @@ def test_dead_event_moves_no_frontier(tmp_path: Path) -> None:
     assert found[0]["reason"] == "error_too_large"
 
 
-def test_huge_time_is_dead(tmp_path: Path) -> None:
+def test_huge_time_is_a_dead_letter(tmp_path: Path) -> None:
     found = lines(match(tmp_path, AB, letters(f"a1 a{2**62 + 5} b2")))
     assert [(line["kind"], line.get("reason")) for line in found] == [
         ("dead", "time_huge"),

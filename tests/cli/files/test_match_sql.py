@@ -1,4 +1,4 @@
-"""Examples: `inorder match --sql` (INTERFACE: MATCH_RECOGNIZE where --query takes patterns)."""
+"""Examples: `inorder match --sql` takes MATCH_RECOGNIZE where `--query` takes patterns."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def matches(*arguments: str | Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("text", [CLAUSE, f"SELECT * FROM plant {CLAUSE} AS m;"])
-def test_sql_is_a_text_or_a_file(text: str, file: Path, tmp_path: Path) -> None:
+def test_sql_can_be_text_or_a_file(text: str, file: Path, tmp_path: Path) -> None:
     written = text_file(tmp_path / "query.sql", text)
     for given in (text, written):
         found = matches("--sql", given, file)
@@ -42,7 +42,7 @@ def test_sql_is_a_text_or_a_file(text: str, file: Path, tmp_path: Path) -> None:
         assert members == [[("A", 0), ("B", 2)], [("A", 1), ("B", 3)]]
 
 
-def test_no_measures_give_no_values(file: Path) -> None:
+def test_no_measures_means_no_values(file: Path) -> None:
     text = 'MATCH_RECOGNIZE (PATTERN (a "b c") DEFINE a AS v = 3)'
     (match,) = matches("--sql", text, "--default-within", "5s", file)
     assert match["values"] == {}

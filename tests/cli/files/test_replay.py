@@ -116,7 +116,7 @@ def test_no_to_end_keeps_buffers(tmp_path: Path) -> None:
     assert rows_of(replayed(tmp_path, "--to-end")) == rows_of(replayed(tmp_path))
 
 
-def test_summary_is_last_on_stderr(tmp_path: Path) -> None:
+def test_summary_balances_all_records(tmp_path: Path) -> None:
     summary = replayed(tmp_path, "--json").summary
     ours = {"clock", "control"}
     assert summary.keys() - ours == {
@@ -166,7 +166,7 @@ def test_table_shows_worst_sources(tmp_path: Path) -> None:
     assert len(whole.summary["sources"]) == 12
 
 
-def test_merge_uses_corrected_time(tmp_path: Path) -> None:
+def test_merge_orders_by_corrected_time(tmp_path: Path) -> None:
     said = "b 0 10 100, a 0 5 100, b 1 30 200, a 1 30 210, a 2 40 220, b 2 35 230"
     lines = [
         {"source": source, "seq": int(seq), "ts": int(ts), "arrival": int(arrival)}
@@ -179,7 +179,7 @@ def test_merge_uses_corrected_time(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("time_ns", [LAST_NS, LAST_NS + 1, 2**62, 2**63 - 1])
 def test_arrival_clock_ends_in_2100(tmp_path: Path, time_ns: int) -> None:
-    """A later arrival is a dead letter. A `ts` may have any value, and does not move the clock."""
+    """A later arrival is a dead letter. A `ts` can have any value, and does not move the clock."""
     lines = [
         {"source": "a", "seq": 0, "ts": 5, "arrival": 10},
         {"source": "a", "seq": 1, "ts": time_ns},
@@ -201,7 +201,7 @@ def test_arrival_clock_ends_in_2100(tmp_path: Path, time_ns: int) -> None:
     assert answer.code == 0
 
 
-def test_unnamed_stream_is_dead(tmp_path: Path) -> None:
+def test_unnamed_stream_is_a_dead_letter(tmp_path: Path) -> None:
     line = b'{"source": "a", "seq": 0, "stream": "nowhere"}\n'
     answer = inorder("replay", "--topology", topology(tmp_path), stdin=line)
     (dead,) = answer.lines

@@ -107,7 +107,8 @@ def test_csv_needs_no_seq_column(tmp_path: Path) -> None:
     inorder("replay", "--topology", numbered, path).refused("there is no column `seq`", code=3)
 
 
-def test_produce_allows_missing_seq(raw: Topic, tmp_path: Path) -> None:
+def test_produce_needs_seq_unless_by_time(raw: Topic, tmp_path: Path) -> None:
+    """A topology that orders the stream by time makes the sequence number optional."""
     file = text_file(tmp_path / "t.yaml", topology(raw=raw.name))
     path = json_lines(tmp_path / "events.jsonl", in_ns(RECORDED[:3]))
     command = ("produce", *raw.words)

@@ -1,5 +1,5 @@
-"""Law: `inorder replay` prints the same for every batch size, also where streams meet and fall
-idle.
+"""Law: `inorder replay` prints the same for every batch size, including when streams are joined and
+fall idle.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def topology(kind: str) -> Topology:
 def recording(path: Path, seed: int, n: int = 300) -> Path:
     """Write a recording with two sources for each stream.
 
-    Some events are late, lost, duplicate or malformed, and at times a stream is silent.
+    Some events are late, lost, duplicate or malformed, and at times a stream is idle.
     """
     rng = Random(seed)
     seqs: dict[str, int] = {}

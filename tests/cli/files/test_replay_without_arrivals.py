@@ -23,7 +23,7 @@ PLAIN = "streams: {default: {merge: {idle_after: 2min}}}\n"
 
 
 def rows(arrives: bool) -> list[dict[str, int | str]]:
-    """Return a minute of ten sources with one event a second each; one clock is 41 s fast."""
+    """Return a minute of events from ten sources, one a second each; one clock is 41 s fast."""
     found: list[dict[str, int | str]] = []
     for seq in range(60):
         for number in range(10):
@@ -55,7 +55,7 @@ def test_timestamps_are_not_corrected(tmp_path: Path) -> None:
 
 
 def test_many_late_events_have_a_remedy(tmp_path: Path) -> None:
-    """Nine clocks are 41 s slower than the fast one. Their events are late unless the file allows a
+    """Nine clocks are 41 s behind the fast one. Their events are late unless the file allows a
     longer wait.
     """
     default = "streams: {default: {}}\n"
@@ -81,7 +81,7 @@ def test_arrivals_correct_fast_clock(tmp_path: Path) -> None:
     assert "no line has an arrival time" not in answer.err
 
 
-def test_trusted_clocks_are_silent(tmp_path: Path) -> None:
+def test_trusted_clocks_cause_no_warning(tmp_path: Path) -> None:
     trusting = "streams: {default: {clock: {unsynced: trust}}}\n"
     answer = replayed(tmp_path, arrives=False, topology=trusting)
     assert "no line has an arrival time" not in answer.err
@@ -89,7 +89,9 @@ def test_trusted_clocks_are_silent(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("offset_ns", [5 * S, -5 * S])
 def test_declared_offset_is_kept(offset_ns: int) -> None:
-    """Without arrivals a timestamp stands in for one, but it refutes no declared offset of 5 s."""
+    """Without arrivals a timestamp stands in for each one, but it does not refute a declared offset
+    of 5 s.
+    """
     lines = [{"clock": "a", "at": 0, "offset": offset_ns, "error": 0}] + [
         {"source": "a", "seq": seq, "ts": START + seq * S} for seq in range(10)
     ]
@@ -97,7 +99,7 @@ def test_declared_offset_is_kept(offset_ns: int) -> None:
     assert [e.ref_time_ns - e.ts_ns for e in events] == [offset_ns] * 10
 
 
-def test_first_event_decides_about_arrivals() -> None:
+def test_error_is_zero_without_arrivals() -> None:
     raw = [RawEvent(source="a", seq=seq, ts_ns=START + seq * S) for seq in range(3)]
     events = [e for e in replayed_in_code(PLAIN, raw) if isinstance(e, OrderedEvent)]
     assert [e.error_ns for e in events] == [0, 0, 0]
@@ -114,7 +116,7 @@ YEARS = 11 * 365 * 86_400 * S
 
 
 def one_wrong(seq: int, ahead_ns: int) -> list[dict[str, Any]]:
-    """Return five minutes of two sources with one event a second each; one timestamp is wrong."""
+    """Return five minutes of events from two sources, one a second each; one timestamp is wrong."""
     return [
         {
             "source": source, "seq": n, "payload": {"k": source},
@@ -126,7 +128,7 @@ def one_wrong(seq: int, ahead_ns: int) -> list[dict[str, Any]]:
 
 
 def in_windows(records: Iterable[Any]) -> dict[int, int]:
-    """Return the last count of each minute of source b."""
+    """Return the latest count for source b in each minute."""
     found = [each for each in records if isinstance(each, WindowRecord) and each.key == "b"]
     return {each.start_ns: each.values["n"] for each in found if each.op != "retract"}
 

@@ -1,4 +1,6 @@
-"""Examples: `inorder produce --as-now` shifts the times of a recording, not their distances."""
+"""Examples: `inorder produce --as-now` shifts a recording's times and keeps the intervals between
+them.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ def test_time_moves_in_its_own_unit(given: object, unit_ns: int, wanted: object)
         (ReplayPace(rate_per_s=10), 1),
     ],
 )
-def test_last_record_is_now(pace: ReplayPace, after_s: int) -> None:
+def test_last_record_is_shifted_to_now(pace: ReplayPace, after_s: int) -> None:
     extent = Extent(first_ns=0, last_ns=100 * S, events=10)
     now_ns = 1_000_000 * S
     assert shift_of(extent, now_ns, pace, 1) == now_ns + (after_s - 100) * S
@@ -71,7 +73,7 @@ def test_last_record_is_now(pace: ReplayPace, after_s: int) -> None:
         (["tumbling 7d"], 60),
     ],
 )
-def test_shift_keeps_windows_aligned(windows: list[str], step_s: int) -> None:
+def test_shift_step_follows_the_windows(windows: list[str], step_s: int) -> None:
     queries = "".join(
         f"  q{n}: {{window: {window}, aggregate: {{n: count()}}}}\n"
         for n, window in enumerate(windows)

@@ -1,4 +1,4 @@
-"""Examples: `inorder keys`, and commands that refuse to begin without the master keys."""
+"""Examples: `inorder keys`, and commands that refuse to start without the master keys."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_signed_stream_needs_master_keys(command: str, tmp_path: Path) -> None:
     )
 
 
-def test_master_key_is_no_signing_key() -> None:
+def test_produce_refuses_a_master_key() -> None:
     reaching = ("--topic", "raw", "--brokers", "127.0.0.1:1")
     done = inorder("produce", *reaching, env={"INORDER_SIGNING_KEY": MASTER}).refused(
         "INORDER_SIGNING_KEY: this is not a signing key"

@@ -17,7 +17,7 @@ SOUND = '{"source": "a", "seq": %d, "ts": 5}'
 
 @pytest.mark.parametrize("bad", [0, MAX_REPORTED, MAX_REPORTED + 1])
 def test_bad_rows_are_reported(raw: Topic, tmp_path: Path, bad: int) -> None:
-    """Half of the bad rows cannot be parsed, and no record can be made of the others."""
+    """Half of the bad rows cannot be parsed, and no record can be made from the others."""
     faulty = ["nonsense", '{"source": "a", "seq": -1}']
     lines = [SOUND % 0, "", *(faulty[n % 2] for n in range(bad)), SOUND % 1]
     path = text_file(tmp_path / "rows.jsonl", "\n".join(lines) + "\n")
@@ -42,9 +42,10 @@ def test_bad_rows_are_reported(raw: Topic, tmp_path: Path, bad: int) -> None:
         ("a.csv", "id,n,x\na,1,1.5\nb,x,\n", [b'{"id":"a","n":1,"x":1.5}']),
     ],
 )
-def test_foreign_rows_stay_unchanged(
+def test_foreign_rows_get_no_headers(
     raw: Topic, tmp_path: Path, name: str, text: str, values: list[bytes]
 ) -> None:
+    """JSON rows are sent byte for byte, and CSV rows as JSON."""
     path = text_file(tmp_path / name, text)
     source = "payload.m.id" if name == "a.jsonl" else "id"
     words = ("--source", source, "--seq", "n", "--skip-bad")
@@ -63,7 +64,7 @@ def test_header_option_names_columns(raw: Topic, tmp_path: Path) -> None:
     assert sent.value() == b'{"id":"d1","n":0}'
 
 
-def test_absent_input_exits_with_3(raw: Topic, tmp_path: Path) -> None:
+def test_missing_input_exits_with_3(raw: Topic, tmp_path: Path) -> None:
     absent = tmp_path / "absent.jsonl"
     inorder("produce", *raw.words, absent).refused("no such file", code=3)
 
@@ -85,7 +86,7 @@ streams:
 
 
 def test_topology_fields_apply(raw: Topic, tmp_path: Path) -> None:
-    """A row may lack its sequence number if the stream allows it, and the fields need no option."""
+    """A row can lack its sequence number if the stream allows it, and fields need no options."""
     rows = text_file(tmp_path / "t.csv", "truck,n,time\nt1,0,100\nt9,,110\nt9,,120\nt1,1,130\n")
     topology = text_file(tmp_path / "t.yaml", FLEET.format(raw=raw.name))
     replay = inorder("replay", "--topology", topology, "--json", rows).well()

@@ -1,4 +1,4 @@
-"""End to end: `inorder resend` skips ledger records that are no gaps. Example: a group without a
+"""End to end: `inorder resend` skips ledger records that are not gaps. Example: a group without a
 coordinator.
 """
 

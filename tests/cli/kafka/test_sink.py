@@ -63,7 +63,7 @@ def test_each_store_has_its_own_group() -> None:
     assert same == {"h//x"}
 
 
-def test_no_folder_without_brokers(tmp_path: Path) -> None:
+def test_failed_start_makes_no_folder(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     answer = inorder("sink", "files", *NOBODY, "--folder", folder)
     answer.refused("no broker answers at 127.0.0.1:1")

@@ -37,7 +37,7 @@ def test_one_broker_needs_no_settings(
 ) -> None:
     create = creating(kafka, tmp_path, unique_name, unique_name("raw"))
     made = inorder(*create).well()
-    # The line names the stages that these topics make, and why; none is about replication.
+    # The only line explains the stages, so no line is about replication.
     assert made.err.startswith("the file names no stages, and one task reads all partitions")
     assert made.err.count("\n") == 1
     assert {line.split()[0] for line in made.out.splitlines()} == {"created"}
@@ -46,7 +46,7 @@ def test_one_broker_needs_no_settings(
 
 
 @pytest.mark.kafka
-def test_grown_input_asks_for_grow(
+def test_grown_input_needs_grow_option(
     kafka: SharedKafka, unique_name: UniqueName, tmp_path: Path
 ) -> None:
     raw = unique_name("raw")

@@ -43,7 +43,7 @@ def test_stage_gets_only_its_rights(tmp_path: Path) -> None:
     ]
 
 
-def test_single_stage_writes_all(tmp_path: Path) -> None:
+def test_single_stage_gets_all_rights(tmp_path: Path) -> None:
     lines = said(tmp_path, topology=TOPOLOGY)
     topics = {line.split("--topic ")[1] for line in lines if "--topic " in line}
     assert {"events.raw", "events.ordered", "results.windows"} <= topics

@@ -22,7 +22,9 @@ def test_closed_broker_makes_no_topic() -> None:
 
 @pytest.mark.parametrize("partitions", [1, 9])
 def test_only_dev_limits_partitions(tmp_path: Path, partitions: int) -> None:
-    """A worker's broker has the partitions of the file; that of `dev` has one for each topic."""
+    """A worker's broker has as many partitions as the file sets; the broker of `dev` gives each
+    topic one.
+    """
     topology = parse(f"streams: {{default: {{}}}}\ntopics: {{partitions: {partitions}}}\n")
     for brokers, count in (
         (dev._run_broker("embedded", tmp_path, topology, lambda _: None), dev.PARTITIONS),

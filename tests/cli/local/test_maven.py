@@ -25,7 +25,7 @@ done
 
 @pytest.fixture
 def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the file with a line for each call of Maven."""
+    """Install a stand-in for Maven, and return the file in which it logs each call."""
     program = tmp_path / "bin" / "mvn"
     program.parent.mkdir()
     program.write_text(MAVEN)
@@ -56,7 +56,7 @@ def test_one_maven_fetches_all_sets(calls: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_changed_pom_is_fetched_again(calls: Path, tmp_path: Path) -> None:
+def test_new_version_replaces_old_jars(calls: Path, tmp_path: Path) -> None:
     jars(tmp_path, "one").fetch_folder()
     assert jars(tmp_path, "one").is_resolved()
     changed = jars(tmp_path, "one", version="2")
@@ -65,8 +65,10 @@ def test_changed_pom_is_fetched_again(calls: Path, tmp_path: Path) -> None:
     assert [path.name for path in changed.fetch_folder().glob("*.jar")] == ["artifact-one.jar"]
 
 
-def test_cache_may_be_a_link(calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Maven resolves `..` in the file system, and not in the text of a path."""
+def test_cache_can_be_a_symlink(
+    calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Maven resolves `..` through the file system, not in the path's text."""
     (tmp_path / "far/away").mkdir(parents=True)
     (tmp_path / "linked").symlink_to("far/away")
     monkeypatch.setenv("INORDER_CACHE", str(tmp_path / "linked/cache"))
@@ -75,7 +77,7 @@ def test_cache_may_be_a_link(calls: Path, tmp_path: Path, monkeypatch: pytest.Mo
     ]
 
 
-def test_sets_must_agree_on_values(calls: Path, tmp_path: Path) -> None:
+def test_sets_must_agree_on_properties(calls: Path, tmp_path: Path) -> None:
     one, two = jars(tmp_path, "one", version="1"), jars(tmp_path, "two", version="2")
     with pytest.raises(ValueError, match="different values"):
         fetch(one, two)

@@ -1,4 +1,4 @@
-"""Examples: free ports, and the message where the usual port is taken."""
+"""Examples: free ports, and the message when the usual port is taken."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from cli.run.dev import choose_kafka_port
 
 
 def test_recently_used_port_is_free() -> None:
-    """Its last connections stay in TIME_WAIT for a minute, but a broker can listen on it."""
+    """A port's last connections stay in TIME_WAIT for a minute, but a broker can still listen on
+    it.
+    """
     (port,) = free_ports(1)
     with socket.create_server((LOOPBACK, port)) as server:
         assert not is_free(port)

@@ -46,7 +46,7 @@ def test_paused_process_can_be_stopped(tmp_path: Path) -> None:
     assert process.stop(timeout_s=10) == -signal.SIGTERM
 
 
-def test_deaf_process_is_killed(tmp_path: Path) -> None:
+def test_process_ignoring_sigterm_is_killed(tmp_path: Path) -> None:
     deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True)"
     process = started(tmp_path, [sys.executable, "-c", f"{deaf}; time.sleep(60)"])
     process.wait_until(lambda: process.tail() == "up", timeout_s=10)
@@ -60,7 +60,7 @@ def test_early_exit_shows_the_log(tmp_path: Path) -> None:
     assert process.stop() == 3
 
 
-def test_sweep_ends_only_left_processes(tmp_path: Path) -> None:
+def test_sweep_kills_only_leftovers(tmp_path: Path) -> None:
     left, elsewhere = tmp_path / "left", tmp_path / "elsewhere"
     left.mkdir()
     elsewhere.mkdir()

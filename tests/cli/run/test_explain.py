@@ -1,4 +1,4 @@
-"""Examples: `inorder explain` puts the answer of a worker into words."""
+"""Examples: `inorder explain` puts a worker's answer into words."""
 
 from __future__ import annotations
 
@@ -207,13 +207,13 @@ def worker() -> Iterator[str]:
         yield address
 
 
-def test_standby_names_another_worker() -> None:
+def test_standby_refers_to_another_worker() -> None:
     with serving(Standby) as standby:
         assert inorder("explain", standby).well().out == f"stage all: {ASK_ANOTHER}\n"
 
 
-def test_any_address_is_accepted(worker: str) -> None:
-    """An address of the worker or of its page works, as `dev` and a worker print it."""
+def test_each_address_form_is_accepted(worker: str) -> None:
+    """Addresses work in the forms that `dev` and a worker print, including a page's URL."""
     for address in (worker, f"http://{worker}", f"http://{worker}/", f"http://{worker}/ready"):
         assert inorder("explain", address).well().out.splitlines() == WORDS
     answer = inorder("explain", worker, "--json")
@@ -244,7 +244,7 @@ def clock(source: str, state: str, **fields: Any) -> dict[str, Any]:
 
 
 def clocks(*known: dict[str, Any], policy: str | None = None, **counts: int) -> dict[str, Any]:
-    """Return a partition of one stream with so many clocks of each state."""
+    """Return a partition with one stream; `counts` has the number of clocks in each state."""
     states = dict.fromkeys(("synced", "stale", "unsynced", "suspect", "broken"), 0)
     found: dict[str, Any] = {"sources": sum(counts.values()), **states, **counts}
     found |= {"clocks": [*known]} | ({"policy": policy} if policy else {})
@@ -284,7 +284,7 @@ def test_clock_advice_is_given_once() -> None:
     assert lines[-1].startswith("6 unsynced: ")
 
 
-def test_corrected_clock_is_untrusted() -> None:
+def test_wrong_clocks_get_no_trust_advice() -> None:
     lines = told([clocks(unsynced=3, corrected_by_arrival=1_200)], None)
     assert lines[-1].endswith("clocks are wrong: 1,200 events were corrected by arrivals")
     assert "trust" not in lines[-1]

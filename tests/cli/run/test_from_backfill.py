@@ -1,7 +1,7 @@
 """Examples: `inorder worker --from-backfill`: the folders that it refuses, and the partitions to
 which it assigns state.
 
-None of them needs a broker: a folder that does not fit is refused before a broker is asked.
+No broker is needed, since an unsuitable folder is refused before any broker is contacted.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ COUNTS = PLAIN + "queries: {n: {stream: a, window: tumbling 1s, aggregate: {n: c
 
 
 def left(folder: Path, text: str, **more: Any) -> Path:
-    """Write the folder of a run that read nothing, and return its path."""
+    """Write the folder that a backfill leaves, by default one that read nothing, and return its
+    path.
+    """
     text_file(folder / "t.yaml", text)
     state = folder / "out" / "_state"
     state.mkdir(parents=True)
@@ -89,8 +91,10 @@ def test_folder_needs_a_state(tmp_path: Path) -> None:
     assert "has no state" not in refused(tmp_path, absent, says).err
 
 
-def test_half_added_rows_are_refused(tmp_path: Path) -> None:
-    """A worker that began now would emit results twice, since the next run adds those rows."""
+def test_interrupted_backfill_is_refused(tmp_path: Path) -> None:
+    """A worker that started now would emit results twice, since the next backfill run adds those
+    rows.
+    """
     out = left(tmp_path, PLAIN)
     coming = {"run": 2, "staged": f".{out.name}-0123456789ab", "files": [], "account": {}}
     now = json.loads((out / "_state" / "current.json").read_bytes())
@@ -110,7 +114,7 @@ def test_damaged_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_damaged_state_is_refused(tmp_path: Path) -> None:
-    """A state that was cut off is refused, and so is one of another version."""
+    """A truncated state is refused, and so is one of another version."""
     whole = pack(GroupState(SavedReplay(7, {}, {}, [Declared("a", 0, 5, 1, 7)]), (), {}))
     lies = {"offsets": {"raw/0": 41}, "places": {"a": ["raw/0"]}}
     found = histories(tmp_path, PLAIN, states={"0": "0.state"}, **lies)
@@ -131,7 +135,9 @@ def test_damaged_state_is_refused(tmp_path: Path) -> None:
 
 
 def test_changed_byte_is_refused() -> None:
-    """This holds in the first line too, and where marshal would read other values."""
+    """Any changed byte is detected, even in the first line and where marshal would read other
+    values.
+    """
     state = GroupState(SavedReplay(7, {"k": [1, 2.5, "x"]}, {}, []), (), {("a", "events"): 3})
     whole = pack(state)
     rng = Random(1)
@@ -143,7 +149,7 @@ def test_changed_byte_is_refused() -> None:
 
 
 def test_state_paths_are_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Executors run in folders of their own."""
+    """Executors run in their own folders."""
     out = left(tmp_path, PLAIN, states={"0": "0.state"})
     monkeypatch.chdir(tmp_path)
     wanted = {0: str(out / "_state" / "1" / "0.state")}
@@ -208,7 +214,7 @@ def with_state(folder: Path, text: str, state: GroupState, **more: Any) -> Backf
 
 
 def of_sources(folder: Path, text: str, *of_s0: str) -> Backfilled:
-    """Return a history with sources of one stream that lies in two partitions."""
+    """Return a history of three sources of one stream in two partitions; s0 is in `of_s0`."""
     state = GroupState(SavedReplay(7, in_reorder("s0", "s1", "s2"), {}, []), (), {})
     lies = {"s0": of_s0, "s1": ["raw/0"], "s2": ["raw/1"]}
     known = {"offsets": {"raw/0": 3, "raw/1": 5}, "places": {"a": ["raw/0", "raw/1"]}}
@@ -256,10 +262,10 @@ def test_task_resumes_in_each_partition(tmp_path: Path) -> None:
     [(CUT, [[(0, 13)], [(0, 11), (0, 12)]]), (ONE_TASK, [[(1, 11), (1, 12), (0, 13)]])],
     ids=["cut", "one task"],
 )
-def test_last_instant_goes_by_source(
+def test_last_instant_is_split_by_source(
     text: str, wanted: list[list[tuple[int, int]]], tmp_path: Path
 ) -> None:
-    """An event without a readable source goes to the first partition of the stream only."""
+    """An event without a readable source goes only to the stream's first partition."""
     waiting: list[Content] = [
         Event("a", "s2", 0, 1, 5, 7, 11),
         Malformed(7, 12, "bad", "", stream="a", source="s1"),
@@ -296,7 +302,7 @@ def test_stream_by_field_needs_one_partition(partitions: int, tmp_path: Path) ->
             shares(found, arranged(text, 2))
 
 
-def test_later_stage_reads_all(tmp_path: Path) -> None:
+def test_later_stage_starts_at_offset_0(tmp_path: Path) -> None:
     found = histories(tmp_path, CUT, offsets={"raw/0": 41}, places={"a": ["raw/0"]})
     place = TopicPartition("events.sequenced", 0)
     history = found.of(arranged(CUT, 2, at=1), place)

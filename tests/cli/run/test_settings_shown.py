@@ -11,6 +11,7 @@ from tests.cli.invoking import text_file
 
 
 def test_page_hides_passwords(tmp_path: Path) -> None:
+    """Settings are shown as they were at the start, even if the file has changed."""
     file = text_file(tmp_path / "t.yaml", "streams: {default: {}}\nstate: redis\n")
     text = make_settings_reader(str(file), "redis://me:secret@store:6379/0")()
     shown = yaml.safe_load(text)

@@ -1,4 +1,6 @@
-"""Examples: `inorder sync-server`: the arguments that it refuses, and its life as a process."""
+"""Examples: `inorder sync-server`: the arguments that it refuses, and how its process runs and
+stops.
+"""
 
 from __future__ import annotations
 
@@ -96,8 +98,8 @@ def wait_rounds(client: SyncClient, count: int) -> None:
 
 
 def test_server_answers_and_stops(tmp_path: Path) -> None:
-    """Samples are lines on standard output, health and counts are on the port, and SIGTERM exits
-    with 0.
+    """Samples are lines on standard output, health and counts are served over HTTP, and SIGTERM
+    exits with 0.
     """
     path = text_file(tmp_path / "keys", key_table(1, SECRET, "s1"))
     path.chmod(0o600)

@@ -1,4 +1,4 @@
-"""Examples: one version of Spark everywhere, and the jars of the connector."""
+"""Examples: one version of Spark everywhere, and the connector's jars."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests import ROOT
 from tests.services import require
 
 
-def test_spark_version_is_unique() -> None:
+def test_spark_version_agrees_everywhere() -> None:
     oldest, *_, newest = cli.spark.jars.RELEASES
     assert cli.spark.jars.VERSION.startswith(f"{newest}.")
     taken = f'"pyspark>={oldest},<={cli.spark.jars.VERSION}"'

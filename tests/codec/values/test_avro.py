@@ -202,7 +202,7 @@ SOUND = {
 def assert_strangers_bytes_are_refused(
     decode: Callable[[bytes], object], sound: bytes, dice: random.Random
 ) -> None:
-    """Assert that hostile bytes are refused or read, and raise nothing else."""
+    """Assert that hostile bytes are either read or refused with a fault."""
     refused = []
     for _ in range(2_000):
         changed = bytearray(sound)
@@ -238,7 +238,7 @@ def test_hostile_bytes_raise_only_faults(seed: int, is_recursive: bool) -> None:
 
 
 def resolved(schema: Any, reader: Any, value: object) -> object:
-    """Return the value, written by one schema and read by another."""
+    """Return the value, written with one schema and read with another."""
     decode = avro.make_decoder(*(avro.parse(json.dumps(each)) for each in (schema, reader)))
     return decode(written(schema, value))
 
@@ -324,7 +324,7 @@ STATES = {"type": "enum", "name": "State", "symbols": ["ON", "OFF"]}
 
 
 def refused(schema: Any, reader: Any, value: object) -> str:
-    """Return why the value, written by one schema, cannot be read by another."""
+    """Return why the value, written with one schema, cannot be read with another."""
     with pytest.raises(ValueFault) as fault:
         resolved(schema, reader, value)
     assert fault.value.reason == "schema_refused"
@@ -357,7 +357,7 @@ def test_reader_schema_must_fit(reader: Any, why: str) -> None:
     ],
     ids=["text", "long", "truth", "null", "number"],
 )
-def test_unfit_type_asks_for_a_change(sent: Any, expected: Any, value: object) -> None:
+def test_mismatched_type_asks_for_change(sent: Any, expected: Any, value: object) -> None:
     detail = refused(of_fields(field("v", sent)), of_fields(field("v", expected)), {"v": value})
     assert detail.endswith(CHANGE)
     assert "__" not in detail

@@ -49,7 +49,7 @@ def test_message_is_decoded() -> None:
     }
 
 
-def test_absent_scalar_is_zero() -> None:
+def test_unset_scalar_is_zero() -> None:
     assert DECODE(b"") == ZERO
     assert DECODE(None) is None
 

@@ -1,9 +1,9 @@
-"""A source on the other side of a network, as a program of its own.
+"""A source on the other side of a network, as a separate program.
 
     python -m tests.inorder.sync.far_end HOST:PORT SOURCE ROUNDS TIMEOUT_S
 
-Its clock is an hour behind the machine's and runs 100 ppm fast. It prints one line of JSON: the
-client's status after `ROUNDS` rounds, and the true offset.
+Its clock is an hour behind the machine's and runs 100 ppm fast. The program prints one line of
+JSON: the client's status after `ROUNDS` rounds, and the true offset.
 """
 
 from __future__ import annotations

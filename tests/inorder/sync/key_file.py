@@ -8,7 +8,7 @@ import json
 def key_table(key_id: int | str, secret: str, *sources: str) -> str:
     """Return the table of one key; without sources it is a group key.
 
-    JSON and TOML spell texts alike.
+    Strings are written as JSON, which TOML reads alike.
     """
     named = f"sources = {json.dumps(sources)}\n" if sources else ""
     return f"[[key]]\nid = {key_id}\nsecret = {json.dumps(secret)}\n{named}"

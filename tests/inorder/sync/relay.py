@@ -1,7 +1,7 @@
 """A bad network for datagrams, in user space: delay, jitter, loss, duplicates, reordering.
 
-It listens on the loopback, and passes datagrams on to one server and back. It runs without
-privileges, and where the kernel has no netem.
+The relay listens on the loopback, and passes datagrams between a source and one server. It needs no
+privileges and no netem in the kernel.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ JOIN_S = 5.0
 
 
 class Relay:
-    """A context manager that delays datagrams: `forward` to the server, `backward` from it."""
+    """A context manager that delays datagrams on the path `forward` to the server and `backward`
+    from it.
+    """
 
     def __init__(self, port: int, forward: Path, backward: Path, seed: int = 1) -> None:
         self._server = (LOOPBACK, port)

@@ -95,7 +95,7 @@ def asked(opened: socket.socket, raw: bytes) -> Packet:
 
 
 def drained(opened: socket.socket) -> int:
-    """Return how many datagrams are waiting, and discard them."""
+    """Discard the datagrams that are waiting, and return their number."""
     count = 0
     opened.setblocking(False)  # noqa: FBT003
     with suppress(BlockingIOError):

@@ -12,7 +12,7 @@ from producers.sync_server.limiter import AddressLimiter
 from producers.sync_server.seen import SeenTokens
 
 
-def test_limiter_admits_burst_first() -> None:
+def test_limiter_admits_burst_at_first() -> None:
     limiter = AddressLimiter(rate_per_s=10, burst=5, max_addresses=10)
     assert [limiter.take_token("a", 0.0) for _ in range(7)] == [True] * 5 + [False] * 2
     assert limiter.take_token("a", 0.1)
@@ -39,10 +39,11 @@ def test_ipv6_network_is_one_address(one: str, other: str, are_one: bool) -> Non
     assert limiter.take_token(other, 0.0) is not are_one
 
 
-def test_full_limiter_forgets_oldest() -> None:
+def test_full_limiter_forgets_least_recent() -> None:
+    """The address whose last packet is oldest is forgotten."""
     limiter = AddressLimiter(rate_per_s=1, burst=1, max_addresses=2)
     assert [limiter.take_token(each, 0.0) for each in "aba"] == [True, True, False]
-    assert limiter.take_token("c", 0.0)  # b is forgotten, because a packet of a came later
+    assert limiter.take_token("c", 0.0)  # b is forgotten, because a packet from a came later.
     assert len(limiter) == 2
     assert not limiter.take_token("a", 0.0)
     assert limiter.take_token("b", 0.0)
@@ -65,14 +66,14 @@ def test_zero_limit_is_refused(bad: tuple[float, int, int]) -> None:
         AddressLimiter(*bad)
 
 
-def test_report_is_kept_for_keep_s() -> None:
+def test_report_is_forgotten_after_keep_s() -> None:
     seen = SeenTokens(keep_s=5, max_entries=10)
     assert not seen.has(b"a", 0.0)
     seen.add(b"a")
     assert seen.has(b"a", 4.9)
     assert not seen.has(b"b", 4.9)
     seen.add(b"b")
-    assert seen.has(b"b", 9.8)  # it is 4.9 s old, and one generation has passed
+    assert seen.has(b"b", 9.8)  # b is 4.9 s old, and one generation has passed.
     assert seen.has(b"a", 9.8)
     assert not seen.has(b"a", 14.9)
     assert len(seen) == 0
@@ -82,7 +83,7 @@ def test_report_is_kept_for_keep_s() -> None:
 
 
 @given(st.lists(st.floats(0, 3), max_size=100))
-def test_law_no_token_goes_too_early(pauses_s: Sequence[float]) -> None:
+def test_law_token_is_kept_for_keep_s(pauses_s: Sequence[float]) -> None:
     seen = SeenTokens(keep_s=5, max_entries=1_000)
     now_s, added = 0.0, list[tuple[bytes, float]]()
     for number, pause_s in enumerate(pauses_s):
@@ -94,7 +95,7 @@ def test_law_no_token_goes_too_early(pauses_s: Sequence[float]) -> None:
         assert all(seen.has(old, now_s) for old, at_s in added if now_s - at_s < 5)
 
 
-def test_full_until_next_generation() -> None:
+def test_memory_is_full_for_a_generation() -> None:
     seen = SeenTokens(keep_s=5, max_entries=2)
     for token in (b"a", b"b"):
         assert not seen.has(token, 0.0)

@@ -1,4 +1,4 @@
-"""Examples: the client on real sockets, also with servers and clocks that fail."""
+"""Examples: the client on real sockets, including servers and clocks that fail."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def wait_failed(client: SyncClient, reason: Reason) -> None:
     wait_until(lambda: reason in client.status().failures, reason)
 
 
-def measured(status: SyncStatus) -> tuple[int, int]:
-    """Return the offset and its error, which must be known."""
+def known_offset(status: SyncStatus) -> tuple[int, int]:
+    """Return the offset and its error; assert that both are known."""
     assert status.offset_ns is not None
     assert status.error_ns is not None
     return status.offset_ns, status.error_ns
@@ -59,14 +59,14 @@ def name_of(mute: socket.socket) -> str:
 
 
 def test_clock_behind_is_measured() -> None:
-    """Both ends run on one machine, so the true offset is known."""
+    """Client and server run on one machine, so the true offset is known."""
     with serving(KEYS) as server:
         clock = hour_behind()
         with SyncClient("s1", settings(server.name, keys=KEYS), clock=clock) as client:
             server.wait_taken(10)
             status = client.status()
             truth_ns = time.time_ns() - clock()
-        offset_ns, error_ns = measured(status)
+        offset_ns, error_ns = known_offset(status)
         assert abs(offset_ns - truth_ns) <= error_ns + 100_000
         assert error_ns < 50_000_000
         assert (status.rounds >= 9, status.segment, status.disagree) == (True, 0, False)
@@ -87,10 +87,10 @@ def test_each_server_is_asked() -> None:
             status = client.status()
         assert [each.server for each in status.servers] == [one.name, two.name]
         assert all(each.offset_ns is not None for each in status.servers)
-        assert measured(status)[1] <= min(each.error_ns or 0 for each in status.servers) + 10**6
+        assert known_offset(status)[1] <= min(each.error_ns or 0 for each in status.servers) + 10**6
 
 
-def test_servers_may_disagree() -> None:
+def test_disagreeing_servers_give_no_offset() -> None:
     with serving() as one, serving(now_ns=lambda: time.time_ns() + HOUR_NS) as two:
         # The kernel's timestamps are right; only those of the server itself are wrong.
         two.server._socket.setsockopt(socket.SOL_SOCKET, stamps.SO_TIMESTAMPNS, 0)
@@ -118,10 +118,10 @@ def test_dead_server_is_tolerated() -> None:
 
 @pytest.mark.parametrize("first", ["unreachable", "refused", "silent"])
 def test_each_address_is_tried(first: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host name may have an IPv6 address that cannot be reached."""
+    """A host name may also resolve to an address that cannot be reached."""
     with silent() as mute, serving() as alive:
         bad = {
-            "unreachable": ("255.255.255.255", 4123),  # no socket may be connected to it
+            "unreachable": ("255.255.255.255", 4123),  # No socket can be connected to it.
             "refused": (LOOPBACK, 1),
             "silent": mute.getsockname(),
         }[first]
@@ -149,7 +149,7 @@ def test_restarted_server_is_found() -> None:
 
 
 def test_unreachable_server_is_retried() -> None:
-    """A refusal is immediate, but the client asks again only after a pause."""
+    """A refusal comes at once, but the client pauses before it asks again."""
     with silent() as probe:
         nobody = name_of(probe)
     with SyncClient("s1", settings(nobody)) as client:
@@ -178,7 +178,7 @@ def test_thread_survives_exception(
 
 
 @pytest.mark.parametrize("wall_ns", [2**62, -(2**62), 2**63, -(2**64)])
-def test_absurd_clock_is_counted(wall_ns: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_implausible_clock_is_counted(wall_ns: int, caplog: pytest.LogCaptureFixture) -> None:
     clock = AnchoredClock(wall_ns=lambda: wall_ns + (HOUR_NS if wall_ns > 0 else -HOUR_NS))
     with serving() as server, SyncClient("s1", settings(server.name), clock=clock) as client:
         wait_failed(client, Reason.SOURCE_CLOCK)
@@ -188,7 +188,7 @@ def test_absurd_clock_is_counted(wall_ns: int, caplog: pytest.LogCaptureFixture)
     assert "Traceback" not in caplog.text
 
 
-def test_hanging_lookup_blocks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_lookup_blocks_no_close(monkeypatch: pytest.MonkeyPatch) -> None:
     hanging = threading.Event()
 
     def hang(*_: object, **__: object) -> None:
@@ -205,18 +205,18 @@ def test_hanging_lookup_blocks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     hanging.set()
 
 
-def test_failed_thread_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unstartable_thread_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = RuntimeError("can't start new thread")
     monkeypatch.setattr(threading.Thread, "start", Mock(side_effect=refused))
     with SyncClient("s1", settings("127.0.0.1:1")) as client:
         assert client.status().failures == {Reason.FAILED: 1}
 
 
-def test_start_and_close_may_repeat() -> None:
+def test_start_and_close_can_repeat() -> None:
     with serving() as server:
         client = SyncClient("s1", settings(server.name))
         client.close()
-        client.start()  # it stays closed
+        client.start()  # The client stays closed.
         assert client.status().servers == ()
         with SyncClient("s1", settings(server.name)) as other:
             other.start()
@@ -260,5 +260,5 @@ def test_kernel_timestamp_is_converted() -> None:
         found_ns = arrival_ns(ago_ns)
         late_ns = clock() - found_ns
         assert ago_ns <= late_ns + 1_000 < ago_ns + 20_000_000
-    for absurd_ns in (-HOUR_NS, HOUR_NS, 60_000_000):  # a clock step, or a huge delay
+    for absurd_ns in (-HOUR_NS, HOUR_NS, 60_000_000):  # Clock steps, or a huge delay.
         assert clock() - arrival_ns(absurd_ns) < 20_000_000

@@ -1,6 +1,6 @@
 """Laws and examples: a source and a server in a world of simulated time.
 
-Main law: whatever the network does, the true offset of each published sample lies between t3 - t4
+Main law: whatever the network does, the true offset at each published sample lies between t3 - t4
 and t2 - t1. The source's own interval contains it too.
 """
 
@@ -104,21 +104,21 @@ def test_silent_server_slows_requests() -> None:
     assert world.talk.silences == 0
 
 
-def test_server_stops_during_burst() -> None:
+def test_stopped_server_leaves_interval() -> None:
     world = World(offset_ns=HOUR_NS).run(0.1)
     before = world.talk.rounds
     assert 0 < before < 10
     world.server.is_down = True
     world.run(30)
     assert world.talk.rounds == before
-    assert world.talk.interval() is not None  # still valid, but wider
+    assert world.talk.interval() is not None  # The interval is still valid, but wider.
     world.server.is_down = False
     world.run(30)
     assert world.talk.rounds >= 10
 
 
-def test_sources_do_not_ask_together() -> None:
-    """After an outage of the server their first requests are spread over time."""
+def test_requests_after_outage_are_spread() -> None:
+    """After a server's outage its sources do not all ask at once."""
     asked_s = set()
     for seed in range(20):
         world = World(seed=seed)
@@ -133,7 +133,7 @@ def test_clock_jump_begins_segment(jump_ns: int) -> None:
     world = World(both=Path(0.01)).run(30)
     before = len(world.server.taken)
     world.jumped_ns = jump_ns
-    world.talk.on_time(world.now_s + 1)  # the client's thread does this every second
+    world.talk.on_time(world.now_s + 1)  # The client's thread does this every second.
     assert world.talk.interval() is None
     world.run(4)
     after = world.server.taken[before:]
@@ -145,7 +145,7 @@ def test_clock_jump_begins_segment(jump_ns: int) -> None:
 
 def test_jump_discards_open_round() -> None:
     world = World(both=Path(0.1)).run(0.15)
-    world.jumped_ns = NS_PER_S // 2  # the RSP is in transit
+    world.jumped_ns = NS_PER_S // 2  # The RSP is in transit.
     world.run(2)
     assert world.talk.failures[Reason.JUMP] == 1
     assert world.server.taken
@@ -154,8 +154,8 @@ def test_jump_discards_open_round() -> None:
 
 @pytest.mark.parametrize("far_ns", [MAX_STAMP_NS, 2**63, 2**64, 2**70])
 @pytest.mark.parametrize("sign", [1, -1])
-def test_absurd_clock_is_retried(sign: int, far_ns: int) -> None:
-    """Nothing is sent and nothing raised; requests resume as soon as the clock is plausible."""
+def test_implausible_clock_is_retried(sign: int, far_ns: int) -> None:
+    """Nothing is sent and nothing raised; requests resume when the clock is plausible."""
     world = World(offset_ns=BEGIN_NS - sign * (far_ns + 3_600 * NS_PER_S)).run(300)
     assert set(world.talk.failures) == {Reason.SOURCE_CLOCK}
     # Once a burst: now, after 5, 10, 20, 40, 60 ... s, each shortened by at most a quarter.
@@ -168,8 +168,8 @@ def test_absurd_clock_is_retried(sign: int, far_ns: int) -> None:
 
 
 @pytest.mark.parametrize("far_ns", [MAX_STAMP_NS, 2**64])
-def test_clock_turns_absurd_in_round(far_ns: int) -> None:
-    world = World().run(0.0015)  # the REQ is answered
+def test_clock_turning_absurd_ends_round(far_ns: int) -> None:
+    world = World().run(0.0015)  # The REQ is answered.
     assert world.talk._open is not None
     raw = world.answerer.answer(world.talk._open.raw, world.now_ns).reply
     assert raw is not None
@@ -181,7 +181,7 @@ def test_clock_turns_absurd_in_round(far_ns: int) -> None:
 
 @pytest.mark.parametrize("mono_ns", [2**63, -(2**63), -(2**64)])
 def test_mono_beyond_range_is_counted(mono_ns: int) -> None:
-    """-2^63 would mean that the source does not report it; larger distances do not fit."""
+    """A value of -2^63 means that the source has no running clock; larger distances do not fit."""
     world = World()
     world.watch.mono_ns = mono_ns
     world.run(1)
@@ -189,7 +189,7 @@ def test_mono_beyond_range_is_counted(mono_ns: int) -> None:
     assert world.server.answers == []
 
 
-def test_wanted_error_shortens_pauses() -> None:
+def test_small_wanted_error_cuts_pauses() -> None:
     path = Path(0.001, 0.001)
 
     def rounds(wanted_error_ns: int | None) -> int:
@@ -198,21 +198,21 @@ def test_wanted_error_shortens_pauses() -> None:
 
     plain, eager, greedy = rounds(None), rounds(1_100_000), rounds(1)
     assert plain < eager <= greedy
-    assert greedy <= 10 + 4 * 600 / 0.75  # MIN_PAUSE_S limits it
+    assert greedy <= 10 + 4 * 600 / 0.75  # MIN_PAUSE_S limits the number of rounds.
 
 
 def test_server_step_shortens_pauses() -> None:
     world = World().run(300)
     before = world.talk.rounds
     world.server.lie_ns = NS_PER_S
-    world.run(70)  # the next burst detects it: from then on 5, 10, 20 s
+    world.run(70)  # The next burst detects it; from then on pauses are 5, 10, 20 s.
     settled = world.talk.rounds
     assert settled - before >= 8
     interval = world.known()
     assert interval.lower_ns <= NS_PER_S <= interval.upper_ns
 
 
-def flipped(raw: bytes, kind: int, at: int) -> bytes:
+def flip_bit(raw: bytes, kind: int, at: int) -> bytes:
     """Flip one bit of byte `at` in packets of this kind; return others unchanged."""
     if raw[KIND_AT] != kind:
         return raw
@@ -222,14 +222,14 @@ def flipped(raw: bytes, kind: int, at: int) -> bytes:
 @pytest.mark.parametrize("kind", [RSP, ACK])
 @pytest.mark.parametrize("at", [4, 12, 32, 45, 50, 60, 150, 170])
 def test_forged_answer_is_rejected(kind: int, at: int) -> None:
-    world = World(intercept=lambda raw: flipped(raw, kind, at)).run(20)
+    world = World(intercept=lambda raw: flip_bit(raw, kind, at)).run(20)
     assert world.talk.rounds == 0
     assert sum(world.talk.failures[each] for each in (Reason.FORGED, Reason.VERSION)) > 0
     assert (world.talk.interval() is None) is (kind == RSP)
 
 
 def test_answer_must_match_nonce() -> None:
-    world = World(keys=OPEN, intercept=lambda raw: flipped(raw, RSP, 39)).run(20)  # the nonce
+    world = World(keys=OPEN, intercept=lambda raw: flip_bit(raw, RSP, 39)).run(20)  # the nonce
     assert world.talk.failures[Reason.UNEXPECTED] > 0
     assert world.talk.rounds == 0
 
@@ -244,7 +244,7 @@ def test_answer_counts_once() -> None:
     assert world.talk.failures[Reason.UNEXPECTED] > 0
 
 
-def test_full_server_is_counted() -> None:
+def test_refusal_by_full_server_is_counted() -> None:
     world = World()
     world.server.has_room = False
     world.run(3)
@@ -252,17 +252,17 @@ def test_full_server_is_counted() -> None:
     assert world.talk.interval() is not None
 
 
-def test_absurd_answer_is_no_round() -> None:
-    """A server's clock goes back while it answers."""
+def test_backward_answer_is_no_round() -> None:
+    """A changed byte makes the server's clock go back while it answers."""
     # One byte of t3 changes, so that it is 2^56 ns before t2.
-    world = World(keys=OPEN, intercept=lambda raw: flipped(raw, RSP, 56)).run(3)
+    world = World(keys=OPEN, intercept=lambda raw: flip_bit(raw, RSP, 56)).run(3)
     assert world.talk.failures[Reason.ABSURD] == 10
     assert world.server.taken == []
 
 
 @pytest.mark.parametrize(("granularity_ns", "absurd"), [(0, 10), (1_000_000, 10), (2_000_000, 0)])
 def test_coarse_clock_needs_granularity(granularity_ns: int, absurd: int) -> None:
-    """Each way takes 1 ms, and the server reports that its own part took 6 ms."""
+    """Each way takes 1 ms, but the server reports that it took 6 ms to answer."""
 
     def slow_server(raw: bytes) -> bytes:
         packet = parse(raw)
@@ -280,7 +280,7 @@ def test_coarse_clock_needs_granularity(granularity_ns: int, absurd: int) -> Non
 
 def test_garbage_is_ignored() -> None:
     dice = random.Random(5)
-    world = World().run(0.0005)  # the REQ is in transit
+    world = World().run(0.0005)  # The REQ is in transit.
     for size in [0, 1, 175, 177, 400, *[176] * 50]:
         assert world.talk.on_packet(dice.randbytes(size), world.source_ns(), world.now_s) is None
     assert sum(world.talk.failures.values()) == 55

@@ -49,7 +49,7 @@ def test_bad_key_file_is_refused(content: str, told: str) -> None:
         KeyRing.parse(content)
     assert told in str(refused.value)
     for secret in (SECRET, "s3cr3t", "abf", "abab"):
-        assert secret not in str(refused.value)  # secrets do not go into logs
+        assert secret not in str(refused.value)  # Secrets must not appear in logs.
 
 
 def test_unreadable_file_is_named(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_unreadable_file_is_named(tmp_path: Path) -> None:
         KeyRing.read(tmp_path / "short")
 
 
-def test_key_admits_its_sources(tmp_path: Path) -> None:
+def test_key_admits_only_its_sources(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     both = key_table(1, SECRET, "s1", "two words")
     path.write_text(f"# press hall\n{both}{key_table(2, OTHER)}{key_table(3, SECRET, 's1')}")
@@ -77,6 +77,6 @@ def test_key_admits_its_sources(tmp_path: Path) -> None:
         for source in ("s1", "two words", "anybody")
         if keys.admits(key_id, source)
     }
-    # The group key does not admit sources that have keys of their own.
+    # The group key does not admit sources that have their own keys.
     assert admitted == {(1, "s1"), (3, "s1"), (1, "two words"), (2, "anybody")}
     assert [keys.of(source).id for source in ("s1", "two words", "anybody")] == [3, 1, 2]

@@ -15,8 +15,8 @@ NS_PER_S = 1_000_000_000
 DELAY_NS = st.integers(0, 50_000_000)
 
 
-def test_example_of_the_thesis() -> None:
-    """t1 10 000, t2 9 005, t3 9 006, t4 10 013: T 12, d -1 001; the true offset is -1 000."""
+def test_thesis_example_gives_its_offset() -> None:
+    """With t1 = 10,000, t2 = 9,005, t3 = 9,006 and t4 = 10,013, T is 12 and d is -1,001."""
     known = Known(max_skew_ppb=0)
     known.add(10_000, 9_005, 9_006, 10_013)
     interval = known.interval(10_013)
@@ -25,7 +25,7 @@ def test_example_of_the_thesis() -> None:
     assert (interval.offset_ns, interval.error_ns) == (-1_001, 6)
 
 
-def test_interval_mixes_two_rounds() -> None:
+def test_bounds_come_from_two_rounds() -> None:
     known = Known(max_skew_ppb=0)
     known.add(0, 10, 10, 100)  # a fast request, a slow answer
     known.add(200, 290, 290, 300)  # a slow request, a fast answer
@@ -33,14 +33,14 @@ def test_interval_mixes_two_rounds() -> None:
 
 
 def test_error_grows_by_the_skew() -> None:
-    """Since the request the upper bound grows, since the answer the lower one."""
+    """The upper bound grows from the request on, the lower bound from the answer on."""
     known = Known(max_skew_ppb=100_000)
     known.add(0, 10, 10, 20)
     assert known.interval(20 + NS_PER_S) == Interval(-10 - 100_000, 10 + 100_001)
     assert known.interval(0 - NS_PER_S) == Interval(-10 - 100_001, 10 + 100_000)
 
 
-def test_newest_round_wins() -> None:
+def test_contradiction_keeps_newest_round() -> None:
     known = Known(max_skew_ppb=100_000)
     known.add(0, 10, 10, 20)
     known.add(1_000, 5_001_010, 5_001_010, 1_020)
@@ -72,10 +72,12 @@ def test_no_rounds_give_no_interval() -> None:
     st.integers(-250_000, 250_000),
     st.integers(-(10**13), 10**13),
 )
-def test_interval_holds_true_offset(
+def test_law_interval_has_true_offset(
     rounds: Sequence[tuple[int, int, int]], skew_ppb: int, offset_ns: int
 ) -> None:
-    """It holds for all delays of both ways, and for a clock that drifts as much as allowed."""
+    """The law holds for all delays in both directions, and for a clock that drifts as far as
+    allowed.
+    """
     known = Known(max_skew_ppb=250_100)  # 250 ppm of the source's own seconds
     true_ns = 0
 
@@ -122,7 +124,7 @@ def test_drift_is_no_jump(skew_ppb: int) -> None:
 
 
 def test_slow_reading_is_no_jump() -> None:
-    """Between the two readings the process loses the processor, each time for a different while."""
+    """Between the two readings the process is not scheduled for a while, which always differs."""
     clocks = Clocks()
     pauses_ns = [0]
 

@@ -1,7 +1,8 @@
 """End to end: a source with a wrong clock, a server, and a bad network path between them.
 
 The path is slow, lossy, uneven and out of order. Both programs run on one machine, so the true
-offset is known at each timestamp: it must lie inside the interval of every published sample.
+offset is known at each timestamp. That offset must lie inside the interval of every published
+sample.
 
 One kind of path is a relay in user space, which works everywhere. The other is a veth pair between
 two network namespaces, with netem where the kernel has it. A kind that is not available is skipped
@@ -38,7 +39,7 @@ ROUNDS = 14
 MOST_ERROR_NS = 1_000_000_000
 PORT = 4123
 CLOCKS_NS = 20_000
-"""Allowance for two clocks of one machine that are read one after the other."""
+"""Allowance for two clocks on one machine that are read one after the other."""
 
 _numbers = itertools.count()
 
@@ -66,10 +67,10 @@ def check(told: dict[str, Any], samples: Sequence[dict[str, int]]) -> None:
 
 
 def widest_error_ns(told: dict[str, Any], known: Sequence[dict[str, int]]) -> int:
-    """Return half of the interval that the rounds leave at the timestamp, however slow the machine
-    was.
+    """Return half the width of the interval at the timestamp, for the rounds that the server
+    acknowledged.
 
-    The source knew at least the rounds that the server had acknowledged.
+    The source knew at least those rounds, so this bound holds on a slow machine too.
     """
     stamp_ns, skew_ppb, step_ns = (int(told[name]) for name in ("stamp", "skew_ppb", "step"))
 
@@ -115,7 +116,7 @@ class Namespaces:
 
 
 def run(*words: str) -> str | None:
-    """Run a command; return None on success, else its error."""
+    """Run a command; return None on success, otherwise its error."""
     try:
         done = ended(*words)
     except OSError as error:
@@ -148,12 +149,14 @@ def namespaces() -> Iterator[Namespaces]:
                 pytest.skip(f"no network namespaces here: `{' '.join(step)}`: {refused}")
         yield made
     finally:
-        for name in (near, far):  # deletes their ends of the pair too
+        for name in (near, far):  # The kernel then deletes both ends of the pair.
             run("ip", "netns", "delete", name)
 
 
 def add_netem(namespaces: Namespaces, *what: str) -> None:
-    """Add netem at both ends, so on both ways; skip the test if it is not available."""
+    """Add netem at both ends, so that both directions have it; skip the test if it is not
+    available.
+    """
     if shutil.which("tc") is None:
         pytest.skip("no netem: `tc` (iproute2) is not installed")
     for name in (namespaces.near, namespaces.far):
@@ -165,7 +168,7 @@ def add_netem(namespaces: Namespaces, *what: str) -> None:
 
 
 def between(namespaces: Namespaces, folder: File) -> None:
-    """Run the server in one namespace and the source in the other, and check the report."""
+    """Run the server in one namespace and the source in the other, and check its report."""
     server = Process(
         "sync-server",
         [

@@ -41,7 +41,7 @@ def test_producer_measures_its_clock(raw: Topic) -> None:
     assert 0 <= event.ts_ns + HOUR_NS - sent_ns < TIMEOUT_S * 10**9
 
 
-def test_given_client_has_the_clock(raw: Topic) -> None:
+def test_producer_uses_its_clients_clock(raw: Topic) -> None:
     with serving() as server:
         of_1970 = AnchoredClock(wall_ns=lambda: 42 * 10**9)
         client = SyncClient("s1", SyncSettings(server.name), clock=of_1970)
@@ -49,12 +49,12 @@ def test_given_client_has_the_clock(raw: Topic) -> None:
             assert producer.sync is client
             producer.send(b"x")
             server.wait_taken(1)
-        assert not client._talks[0].thread.is_alive()  # closed with the producer
+        assert not client._talks[0].thread.is_alive()  # The client was closed with the producer.
     (event,) = raw.events(1)
     assert 42 * 10**9 <= event.ts_ns < (42 + TIMEOUT_S * 10) * 10**9
 
 
-def test_failing_sync_blocks_no_send(raw: Topic) -> None:
+def test_failing_sync_delays_no_send(raw: Topic) -> None:
     with SequencedProducer(*raw, "s1", sync=NOWHERE) as producer:
         client = producer.sync
         assert client is not None

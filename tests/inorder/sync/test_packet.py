@@ -36,7 +36,7 @@ NAME = st.text(st.characters(codec="utf-8"), min_size=1, max_size=MAX_SOURCE_BYT
 
 @st.composite
 def packets(draw: st.DrawFn) -> Packet:
-    """Draw a packet that may be sent."""
+    """Draw a packet that can be sent."""
     kind = draw(st.integers(1, 4))
     return Packet(
         kind=kind,
@@ -58,14 +58,15 @@ def packets(draw: st.DrawFn) -> Packet:
 
 
 @given(packets())
-def test_round_trip(packet: Packet) -> None:
+def test_parsing_restores_packet(packet: Packet) -> None:
     raw = encode_body(packet) + packet.signature
     assert len(raw) == SIZE
     assert parse(raw) == packet
 
 
 @given(st.binary(max_size=2 * SIZE))
-def test_any_bytes_can_be_parsed(raw: bytes) -> None:
+def test_parsing_raises_for_no_bytes(raw: bytes) -> None:
+    """Any bytes give a reason, or a packet that encodes to the same bytes."""
     read = parse(raw)
     assert isinstance(read, Reason) or encode_body(read) + read.signature == raw
 
@@ -100,7 +101,7 @@ def test_huge_timestamps_are_refused(field: str, sign: int, far_ns: int) -> None
     assert parse(encode_body(beyond) + NO_SEAL) is Reason.STAMPS
 
 
-def test_largest_timestamps_are_sane() -> None:
+def test_largest_timestamps_are_plausible() -> None:
     last_ns, in_2100_ns = MAX_STAMP_NS - 1, 4_102_444_800_000_000_000
     for t_ns in (last_ns, -last_ns):
         assert Sample("s1", t_ns, in_2100_ns, in_2100_ns, t_ns, arrival_ns=0).is_plausible(0)

@@ -62,7 +62,7 @@ class Server:
 
 
 class World:
-    """One source whose clock begins `offset_ns` behind the right time and runs `skew_ppb` fast."""
+    """One source whose clock starts `offset_ns` behind the right time and runs `skew_ppb` fast."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class World:
         return self._running_ns() + self.jumped_ns - self._offset_ns
 
     def true_offset_ns(self, source_ns: int) -> int:
-        """Return server minus source at the time when the source's clock shows `source_ns`."""
+        """Return the server's time minus the source's when the source's clock shows `source_ns`."""
         run_ns = source_ns - self.jumped_ns + self._offset_ns - BEGIN_NS
         true_ns = BEGIN_NS + run_ns * NS_PER_S // (NS_PER_S + self._skew_ppb)
         return true_ns - source_ns
@@ -126,7 +126,7 @@ class World:
         return interval
 
     def run(self, seconds: float) -> World:
-        """Advance the simulated time by so many seconds."""
+        """Advance the simulated time by this many seconds."""
         end_ns = self.now_ns + int(seconds * NS_PER_S)
         while True:
             wait_s = min(max(0.0, self.talk.due_s - self.now_s), WATCH_S)

@@ -1,4 +1,4 @@
-"""Set the wall clock of a running Python process off by the seconds in a file.
+"""Shift the wall clock of a running Python process by the seconds in a file.
 
 Each process with this folder on PYTHONPATH imports this module at its start.
 INORDER_TEST_WALL_CLOCK names the file. The monotonic clock is unchanged.

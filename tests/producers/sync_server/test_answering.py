@@ -1,4 +1,4 @@
-"""Examples: the server's side answers, refuses or reports packets, hostile ones above all."""
+"""Examples: the server answers, refuses or reports packets, hostile ones above all."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SOURCE_NS = NOW_NS - 3_600 * NS_PER_S
 
 
 class Bench:
-    """An answerer whose clocks a test sets."""
+    """An answering server whose clocks are set by a test."""
 
     def __init__(self, keys: KeyRing = RING, max_reports: int = 100) -> None:
         self.keys = keys
@@ -55,7 +55,7 @@ class Bench:
         )
 
     def tell(self, raw: bytes, late_ns: int = 0) -> tuple[Packet | None, str]:
-        """Return the parsed reply and the outcome; a reply is as long as its request."""
+        """Return the parsed reply and the outcome; assert that it is as long as the request."""
         answer = self.answerer.answer(raw, self.now_ns - late_ns)
         if answer.reply is None:
             return None, answer.outcome
@@ -125,8 +125,8 @@ def test_round_gives_a_sample() -> None:
     assert sample_line(sample._replace(mono_ns=UNKNOWN_MONO), "here") == line
 
 
-def test_requests_leave_no_state() -> None:
-    """Each of many requests is answered, and the reports may arrive in any order."""
+def test_reports_arrive_in_any_order() -> None:
+    """Each of many requests is answered, and later each report is accepted."""
     bench = Bench()
     responses = [bench.response(asked(nonce=n)) for n in range(50)]
     for response in reversed(responses):
@@ -152,7 +152,7 @@ FORGED_FIELDS: dict[str, Change] = {
 
 @pytest.mark.parametrize("field", FORGED_FIELDS)
 def test_changed_report_is_refused(field: str) -> None:
-    """A source holds its key, but it may choose only t4."""
+    """A source has its key, but it can choose only t4."""
     bench = Bench()
     report = FORGED_FIELDS[field](told(bench.response()))
     assert bench.ask(report) == (None, Reason.COOKIE)
@@ -164,7 +164,7 @@ def test_changed_report_is_refused(field: str) -> None:
     [
         ("s1", 1, 2, Reason.FORGED),
         ("s1", 2, 2, Reason.KEY_OF_OTHERS),
-        ("s1", 9, 9, Reason.KEY_OF_OTHERS),  # a group key, but the source has its own
+        ("s1", 9, 9, Reason.KEY_OF_OTHERS),  # This is a group key, but the source has its own.
         ("s1", 3, 1, Reason.KEY_UNKNOWN),
         ("s1", 0, 1, Reason.KEY_UNKNOWN),
         ("s3", 9, 9, ANSWERED),
@@ -189,7 +189,7 @@ def test_flipped_bit_is_refused(bit: int, of_report: bool) -> None:
 
 
 @given(st.binary(max_size=2 * SIZE))
-def test_any_bytes_get_no_answer(raw: bytes) -> None:
+def test_random_bytes_get_no_answer(raw: bytes) -> None:
     assert Bench().tell(raw)[0] is None
 
 
@@ -201,7 +201,7 @@ def test_server_packet_is_no_request(kind: int) -> None:
 
 
 def test_repeated_report_counts_once() -> None:
-    """With another t4 it is the same report."""
+    """A report with another t4 is the same report."""
     bench = Bench()
     response = bench.response()
     reports = (told(response), told(response), told(response, SOURCE_NS + 5_000))
@@ -239,7 +239,7 @@ def test_renewal_voids_old_reports() -> None:
     assert bench.ask(told(bench.response()))[1] == REPORTED
 
 
-def test_early_answer_is_absurd() -> None:
+def test_answer_before_request_is_absurd() -> None:
     bench = Bench()
     report = told(bench.response(), SOURCE_NS - 1)
     assert bench.ask(report) == (None, Reason.ABSURD)
@@ -247,12 +247,12 @@ def test_early_answer_is_absurd() -> None:
 
 @pytest.mark.parametrize("late_ns", [-1, NS_PER_S + 1])
 def test_bad_receive_time_is_refused(late_ns: int) -> None:
-    """A clock stepped meanwhile, or the packet waited too long."""
+    """A clock was stepped meanwhile, or the packet waited too long."""
     bench = Bench()
     assert bench.tell(bench.signed(asked()), late_ns) == (None, Reason.SERVER_CLOCK)
 
 
-def test_full_server_accepts_a_retry() -> None:
+def test_retry_after_full_is_accepted() -> None:
     bench = Bench()
     raw = bench.signed(told(bench.response()))
     bench.has_room = False

@@ -1,4 +1,4 @@
-"""Examples: samples are published to the embedded broker, to an absent one, and to a stream."""
+"""Examples: samples are published to an embedded broker, an unreachable one, and a stream."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.services import UniqueName
 from tests.waiting import calm_s, wait_until
 
 NOWHERE = "127.0.0.1:1"
-"""A port where nothing listens."""
+"""A port with no listener."""
 
 
 def sample(source: str = "s1", number: int = 0, mono_ns: int = 5) -> Packet:
@@ -28,7 +28,9 @@ PLAIN = {"t1": 1, "t2": 20, "t3": 30, "t4": 4, "server": "here", "segment": 2}
 """The fields of a sample, without its source and its mono."""
 
 
-def test_samples_on_the_topic(embedded_broker: EmbeddedBroker, unique_name: UniqueName) -> None:
+def test_samples_are_keyed_by_source(
+    embedded_broker: EmbeddedBroker, unique_name: UniqueName
+) -> None:
     topic = unique_name("clock")
     embedded_broker.make_topic(topic)
     publishing = TopicPublishing(embedded_broker.bootstrap, topic, "here")
@@ -44,10 +46,10 @@ def test_samples_on_the_topic(embedded_broker: EmbeddedBroker, unique_name: Uniq
     assert values[b"quiet"] == PLAIN
     assert values[b"s0"] == {**PLAIN, "mono": 5}
     places = {(record.key(), record.partition()) for record in records}
-    assert len(places) == 5  # each source is in one partition
+    assert len(places) == 5  # Each source is in one partition.
 
 
-def test_absent_broker_never_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_broker_never_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "QUEUE_RECORDS", 10)
     monkeypatch.setattr(module, "DELIVERY_TIMEOUT_S", 0.3)
     monkeypatch.setattr(module, "FLUSH_TIMEOUT_S", 0.2)
@@ -72,7 +74,7 @@ def test_absent_broker_never_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert publishing.taken == publishing.delivered + publishing.lost
 
 
-def test_lines_fit_a_replay() -> None:
+def test_sample_is_written_as_clock_line() -> None:
     stream = io.BytesIO()
     publishing: Publishing = LinePublishing(stream, "here")
     assert publishing.take(sample())

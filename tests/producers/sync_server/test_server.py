@@ -40,7 +40,7 @@ TRIES = 3
 
 @contextmanager
 def unserved() -> Iterator[SyncServer]:
-    """Yield a server whose turns the test runs itself."""
+    """Yield a server that is not started; the test calls its turns."""
     server = SyncServer(LOOPBACK, 0, OPEN, lambda _: True)
     try:
         yield server
@@ -48,7 +48,7 @@ def unserved() -> Iterator[SyncServer]:
         server._socket.close()
 
 
-def test_kernel_timestamps_packets() -> None:
+def test_kernel_sets_receive_time() -> None:
     """A packet waits in the socket for a while before the server reads it."""
     with unserved() as server, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as opened:
         if not server.kernel_stamps:
@@ -58,7 +58,7 @@ def test_kernel_timestamps_packets() -> None:
         # The kernel begins to set timestamps only a while after the first socket asks for them.
         for number in range(1, 20):
             opened.send(request(number))
-            # A busy kernel may take its time to deliver.
+            # A busy kernel can be slow to deliver.
             assert select.select([server._socket], [], [], TIMEOUT_S)[0]
             there_ns = time.time_ns()
             while time.time_ns() - there_ns < 50_000_000:
@@ -81,7 +81,7 @@ def test_kernel_timestamps_packets() -> None:
         [(socket.SOL_SOCKET + 1, stamps.SO_TIMESTAMPNS, bytes(16))],
     ],
 )
-def test_other_data_is_no_timestamp(ancillary: stamps.Ancillary) -> None:
+def test_other_ancillary_gives_no_time(ancillary: stamps.Ancillary) -> None:
     assert stamps.received_ns(ancillary) is None
 
 
@@ -98,7 +98,7 @@ def test_hostile_packets_get_no_answer() -> None:
                 attacker.send(raw)
                 if number % 50 == 0:
                     assert asked(honest, request(1_000 + number, keys=KEYS)).kind == RSP
-            asked(honest, request(2, keys=KEYS))  # all packets before it have been handled
+            asked(honest, request(2, keys=KEYS))  # All packets before this one have been handled.
             assert drained(attacker) == 0
         counts = server.server.counts
         assert counts.total() == len(hostile) + counts[ANSWERED]
@@ -108,7 +108,7 @@ def test_hostile_packets_get_no_answer() -> None:
         assert server.taken == []
 
 
-def test_each_address_has_own_rate() -> None:
+def test_each_address_has_its_own_limit() -> None:
     limits = ServerLimits(rate_per_s=0.001, burst=5)
     with serving(limits=limits) as server:
         with endpoint(server, "127.0.0.2") as greedy, endpoint(server, "127.0.0.3") as modest:
@@ -123,7 +123,7 @@ def test_each_address_has_own_rate() -> None:
 
 @pytest.mark.slow
 def test_flood_spares_other_addresses() -> None:
-    """A source at its own pace gets its answers while another sends as much as it can."""
+    """A source at normal pace gets its answers while another sends as much as it can."""
     flooding = threading.Event()
 
     def flood(server: Running) -> None:
@@ -142,7 +142,7 @@ def test_flood_spares_other_addresses() -> None:
                 try:
                     found += len(opened.recv(SIZE)) == SIZE
                 except TimeoutError:
-                    pass  # a round is lost, and the source asks again
+                    pass  # A round is lost, and the source asks again.
         return found
 
     with serving(limits=ServerLimits(rate_per_s=100, burst=100)) as server:
@@ -180,7 +180,7 @@ def test_clock_step_voids_rounds() -> None:
 
 def test_unsent_answer_is_counted() -> None:
     with unserved() as server:
-        server._handle(request(1), [], (LOOPBACK, 0))  # nothing can be sent to port 0
+        server._handle(request(1), [], (LOOPBACK, 0))  # Nothing can be sent to port 0.
         assert server.counts == {ANSWERED: 1, Reason.UNSENT: 1}
 
 

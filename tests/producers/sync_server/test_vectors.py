@@ -1,6 +1,6 @@
 """Examples: the conformance vectors are read as another program would read them.
 
-The program of the protocol's page runs too. The bytes are parsed and signed here by the offsets of
+The program on the protocol's page runs too. The bytes are parsed and signed here by the offsets in
 docs/reference/sync_protocol.md, not by the code under test.
 """
 
@@ -69,7 +69,7 @@ def test_fields_have_their_offsets(
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
-def test_signatures_and_cookies(exchange: dict[str, Any]) -> None:
+def test_signatures_and_cookies_are_right(exchange: dict[str, Any]) -> None:
     own = bytes.fromhex(exchange["server_secret"])
     secret = exchange["secret"] and bytes.fromhex(exchange["secret"])
     for each in exchange["packets"]:
@@ -82,7 +82,7 @@ def test_signatures_and_cookies(exchange: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
-def test_bounds_and_offset_of_round(exchange: dict[str, Any]) -> None:
+def test_round_gives_bounds_and_offset(exchange: dict[str, Any]) -> None:
     fields = exchange["packets"][2]["fields"]
     t1, t2, t3, t4 = (fields[name] for name in ("t1", "t2", "t3", "t4"))
     assert exchange["lower"] == t3 - t4
@@ -96,7 +96,7 @@ def test_bad_packet_has_its_reason(refused: dict[str, Any]) -> None:
     assert parse(bytes.fromhex(refused["packet"])) == refused["reason"]
 
 
-def test_program_of_page_runs() -> None:
+def test_program_on_page_runs() -> None:
     ((code, printed),) = re.findall(
         r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE.read_text(), re.S
     )

@@ -1,6 +1,6 @@
-"""Oracle of an audit: its numbers by their definitions, slow and obviously right.
+"""Oracle of an audit: its figures by their definitions, slow and obviously right.
 
-All rows are kept, and each figure is computed anew.
+All rows are kept, and each figure is computed from scratch.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ MISS_PPM: Final = 1_000
 
 
 def with_epochs(rows: Sequence[AuditRow]) -> list[AuditRow]:
-    """Return the rows with epochs by the oracle of REORDER where they have none.
+    """Return the rows; those without epochs get them from the oracle of REORDER.
 
-    If the arrival time is set back, it keeps its largest value.
+    The oracle needs rising arrival times, so each counts as the largest so far.
     """
     numbered = [at for at, row in enumerate(rows) if row.seq is not None]
     came_ns = accumulate(
@@ -56,7 +56,7 @@ def copies_of(rows: Sequence[AuditRow]) -> list[bool]:
 def brute_force(
     given: Sequence[AuditRow], length_ns: int, bounds_ns: Sequence[int], *, apart: bool = False
 ) -> dict[str, Any]:
-    """Return the object of `--json`, without the figures of the engine and of clocks."""
+    """Return the object of `--json`, without the figures about the engine and clocks."""
     rows = with_epochs(given)
     copies = copies_of(rows)
     first = [row for row, copy in zip(rows, copies, strict=True) if not copy]

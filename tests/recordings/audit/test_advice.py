@@ -40,8 +40,8 @@ def fleet(
     """Return the rows of five vans that send every 20 s for 80 minutes, half a second before
     arrival.
 
-    The clock of `van-0` is ahead, it sends nothing from `ends_ns`, and its records are delayed by
-    `delay_ns` of the time since the beginning.
+    `van-0` has a clock that is ahead by `ahead_ns`. It sends nothing from `ends_ns` on, and its
+    records are delayed by `delay_ns` of the time since the start.
     """
     dice = Random(seed)
     rows = []
@@ -96,7 +96,7 @@ LONGER: Final = [step_ns for step_ns in STEPS_NS if step_ns >= 10 * MIN]
 
 @pytest.mark.parametrize("left", [0, 3])
 @pytest.mark.parametrize("needed_ns", LONGER)
-def test_shortest_step_is_chosen(needed_ns: int, left: int) -> None:
+def test_shortest_sufficient_wait_is_chosen(needed_ns: int, left: int) -> None:
     def run(advice: Advice) -> EngineFigures:
         runs.append(advice.correct_for_ns)
         wrong = left if advice.correct_for_ns >= needed_ns else 29
@@ -119,7 +119,8 @@ def test_shortest_step_is_chosen(needed_ns: int, left: int) -> None:
 @pytest.mark.parametrize("seed", seeds_of_today(1))
 @pytest.mark.parametrize("numbered", [True, False])
 @pytest.mark.parametrize("ahead_ns", [2 * H, -2 * H, 95 * S])
-def test_wrong_clock_keeps_waits(seed: int, ahead_ns: int, numbered: bool) -> None:
+def test_wrong_clock_keeps_other_advice(seed: int, ahead_ns: int, numbered: bool) -> None:
+    """A clock that is behind can only raise the allowed lateness."""
     right = audit(fleet(seed, numbered=numbered), ASKED).advice
     found = audit(fleet(seed, numbered=numbered, ahead_ns=ahead_ns), ASKED)
     assert found.advice.wrong_clocks == 1
@@ -155,7 +156,7 @@ def worst(rows: Sequence[AuditRow], asked: Asked = ASKED) -> tuple[str, str]:
     return name, said["verdict"]
 
 
-def test_silent_source_is_first() -> None:
+def test_silent_source_ranks_first() -> None:
     rows = [
         row._replace(ts_ns=row.ts_ns + 2 * H) if row.source == "van-3" else row
         for row in fleet(1, ends_ns=70 * MIN)

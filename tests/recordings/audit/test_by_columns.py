@@ -1,4 +1,4 @@
-"""Laws: an audit of columns equals an audit of the same rows.
+"""Laws: an audit of columns gives the output of an audit of the same rows.
 
 The tables are generated, and files have cells of all kinds.
 """
@@ -64,7 +64,7 @@ def in_columns(rows: Sequence[AuditRow]) -> Columns:
     )
 
 
-def told(inputs: Sequence[AuditRow] | Columns, asked: Asked) -> tuple[Any, ...]:
+def audit_output(inputs: Sequence[AuditRow] | Columns, asked: Asked) -> tuple[Any, ...]:
     """Return the whole output of an audit, and the waits on which its advice is based."""
     findings = audit(inputs, asked)
     counting = findings.counting
@@ -76,13 +76,13 @@ def agree(rows: Sequence[AuditRow], asked: Asked = ASKED) -> None:
     rows = [row._replace(digest=0) for row in rows]
     table = in_columns(rows)
     assert is_countable(table, asked.length_ns, asked.bounds_ns)
-    assert told(table, asked) == told(rows, asked)
+    assert audit_output(table, asked) == audit_output(rows, asked)
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(1))
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("arrives", [True, False])
-def test_columns_of_plant_equal_rows(world: str, seed: int, arrives: bool) -> None:
+def test_columns_of_plant_match_rows(world: str, seed: int, arrives: bool) -> None:
     rows = WORLDS[world](seed)
     if not arrives:
         rows = [row._replace(arrival_ns=None) for row in rows]
@@ -101,17 +101,19 @@ def drifting(rows: Sequence[AuditRow]) -> list[AuditRow]:
 
 
 @pytest.mark.parametrize("fast_after", [0.0, 0.5])
-def test_wrong_clocks_in_columns(fast_after: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_with_wrong_clocks_match(
+    fast_after: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = [
         row if row.source != RESTARTS else row._replace(seq=None)
         for row in drifting(plant(2, 6_000, fast_after=fast_after))
     ]
-    expected = told(rows, ASKED)
+    expected = audit_output(rows, ASKED)
     clocks = expected[0]["by_machine"]
     assert clocks["robot-0"]["verdict"] == "drifting"
     assert clocks[FAST]["verdict"] == ("jumped" if fast_after else "fast by 41 s")
     monkeypatch.setattr("recordings.audit.mended._mend", None)
-    assert told(in_columns(rows), ASKED) == expected
+    assert audit_output(in_columns(rows), ASKED) == expected
 
 
 NUMBERS: Final = (0, 1, 14, 15, 16, 254, 255, 256, 65_535, 1 << 31, (1 << 32) - 1, MAX_INT64)
@@ -163,7 +165,7 @@ def odd_rows(dice: Random) -> Iterator[AuditRow]:
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(30))
-def test_columns_of_table_equal_rows(seed: int) -> None:
+def test_columns_of_table_match_rows(seed: int) -> None:
     dice = Random(seed)
     rows = [*odd_rows(dice)]
     if all(abs(row.ts_ns) <= 1 << 61 for row in rows):
@@ -193,7 +195,7 @@ def numbers_of(machines: Sequence[Machine]) -> list[tuple[object, ...]]:
     ]
 
 
-def test_tracked_numbers_equal_rows() -> None:
+def test_tracked_numbers_match_rows() -> None:
     seen: set[tuple[int, ...]] = set()
     for seed in range(200):
         dice = Random(seed)
@@ -228,7 +230,7 @@ def test_tracked_numbers_equal_rows() -> None:
 
 
 @pytest.mark.parametrize("times_ns", [[BEGIN_NS, MAX_INT64], [-MAX_INT64, BEGIN_NS]])
-def test_huge_times_are_not_countable(
+def test_huge_times_rule_out_columns(
     times_ns: list[int],
 ) -> None:
     rows = [AuditRow("a", number, None, ts_ns) for number, ts_ns in enumerate(times_ns)]
@@ -329,7 +331,7 @@ def at_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(from_table, "LEAST_BYTES", 0)
 
 
-def test_csv_columns_equal_rows(
+def test_csv_columns_match_rows(
     tmp_path: Path, at_any_size: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("recordings.audit.by_columns.read.PART_BYTES", 500)
@@ -392,7 +394,7 @@ def tables_of(dice: Random) -> pa.Table:
     return pa.table(by_name)
 
 
-def test_parquet_columns_equal_rows(tmp_path: Path, at_any_size: None) -> None:
+def test_parquet_columns_match_rows(tmp_path: Path, at_any_size: None) -> None:
     path = tmp_path / "telemetry.parquet"
     found = 0
     for seed in range(150):
@@ -422,7 +424,7 @@ def telemetry(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 @pytest.mark.parametrize("options", [(), ("--json",), ("--window", "7s", "--lateness", "10s")])
-def test_command_equals_rows(
+def test_command_matches_reading_by_row(
     telemetry: Path,
     form: str,
     options: tuple[str, ...],

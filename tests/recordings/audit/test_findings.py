@@ -1,4 +1,4 @@
-"""Oracle and examples: each number of an audit equals its definition, on plants and recorded
+"""Oracle and examples: each figure in an audit matches its definition, on plants and recorded
 traces.
 """
 
@@ -32,8 +32,8 @@ def found(rows: Sequence[AuditRow], asked: Asked = ASKED) -> dict[str, Any]:
     return make_document(audit(rows, asked))
 
 
-def agrees(rows: Sequence[AuditRow], asked: Asked = ASKED) -> dict[str, Any]:
-    """Return the findings, after asserting that they equal those of brute force."""
+def checked_findings(rows: Sequence[AuditRow], asked: Asked = ASKED) -> dict[str, Any]:
+    """Return the findings, after asserting that they match those of brute force."""
     said = found(rows, asked)
     expected = brute_force(rows, asked.length_ns, asked.bounds_ns, apart=asked.order.apart)
     assert pruned(said, expected) == expected
@@ -41,7 +41,7 @@ def agrees(rows: Sequence[AuditRow], asked: Asked = ASKED) -> dict[str, Any]:
 
 
 def counted(seqs: Iterable[int], epochs: Iterable[int | None] = repeat(None)) -> list[AuditRow]:
-    """Return the rows of a source that sends these numbers, one a second."""
+    """Return the rows of a source that sends these numbers, one per second."""
     return [
         AuditRow("a", seq, epoch, BEGIN_NS + at * S, BEGIN_NS + at * S)
         for at, (seq, epoch) in enumerate(zip(seqs, epochs, strict=False))
@@ -49,27 +49,27 @@ def counted(seqs: Iterable[int], epochs: Iterable[int | None] = repeat(None)) ->
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(3))
-def test_plant_equals_brute_force(seed: int) -> None:
+def test_plant_matches_brute_force(seed: int) -> None:
     rows = plant(seed, records=1_200, machines=2 + seed % 5)
-    said = agrees(rows)
+    said = checked_findings(rows)
     assert said["windows"]["lateness"]["0"]["wrong"] > 0
-    agrees(rows, replace(ASKED, length_ns=7 * S, bounds_ns=(0, 300 * MS, 90 * S)))
+    checked_findings(rows, replace(ASKED, length_ns=7 * S, bounds_ns=(0, 300 * MS, 90 * S)))
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(2))
-def test_partitions_counted_apart(seed: int) -> None:
+def test_partitions_are_counted_separately(seed: int) -> None:
     dice = Random(seed)
     rows = [
         row._replace(partition=dice.randrange(3) if row.source == FAST else len(row.source) % 3)
         for row in plant(seed, records=900)
     ]
-    agrees(rows, replace(ASKED, order=OrderRule((0, 1, 2), apart=True)))
+    checked_findings(rows, replace(ASKED, order=OrderRule((0, 1, 2), apart=True)))
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(1))
 def test_counts_need_numbers(seed: int) -> None:
     rows = [row._replace(seq=None) for row in plant(seed, records=900)]
-    said = agrees(rows)
+    said = checked_findings(rows)
     assert said["copies"] is said["missing"] is said["out_of_sequence"] is None
 
 
@@ -94,7 +94,7 @@ def of_numbers(said: dict[str, Any]) -> dict[str, list[int]]:
 
 @pytest.mark.parametrize("seed", seeds_of_today(3))
 @pytest.mark.parametrize(("bits", "begin"), [(8, 0), (8, 250), (16, 65_200), (32, (1 << 32) - 300)])
-def test_wrapped_equal_plain_numbers(seed: int, bits: int, begin: int) -> None:
+def test_wrapped_numbers_match_plain_ones(seed: int, bits: int, begin: int) -> None:
     rows = steady(seed)
     expected = found(rows)
     said = found([wrapped(row, bits, begin) for row in rows])
@@ -102,12 +102,12 @@ def test_wrapped_equal_plain_numbers(seed: int, bits: int, begin: int) -> None:
     assert said["seq_bits"] == bits
     assert expected["seq_bits"] is None
     assert said["windows"] == expected["windows"]
-    waits = "wait_ms" if begin else ""  # a source that begins at 0 does not wait
+    waits = "wait_ms" if begin else ""  # A source that starts at 0 does not wait.
     assert {**said["inorder"], waits: 0} == {**expected["inorder"], waits: 0}
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(2))
-def test_one_width_if_all_fit(seed: int) -> None:
+def test_width_that_fits_all_is_reported(seed: int) -> None:
     few = "robot-0"
     rows = [row for row in steady(seed) if row.source != few or (row.seq or 0) < 200]
     said = found([wrapped(row, 8) for row in rows])
@@ -169,7 +169,7 @@ def test_skipped_number_is_unreadable() -> None:
 
 
 def restarting(lives: Sequence[Sequence[int]]) -> list[AuditRow]:
-    """Return sources that count from 0 in each epoch, with a pause of 3 s between."""
+    """Return sources that count from 0 in each epoch, with a pause of 3 s in between."""
     rows = []
     for number, of_machine in enumerate(lives):
         at_ns = BEGIN_NS + number * MS
@@ -201,7 +201,7 @@ def test_restarts_are_no_wraps(lives: list[list[int]]) -> None:
     assert restarts == {f"m{number}": len(each) - 1 for number, each in enumerate(lives)}
 
 
-def test_wrap_gives_restarts_no_width() -> None:
+def test_restarts_get_no_width_from_wraps() -> None:
     dice = Random(2)
     for wraps, length in ((0, 3_000), (3, 1_000)):  # more wraps than all restarts, and fewer
         lives = [[length], *([dice.randrange(80, 200) for _ in range(4)] for _ in range(2))]
@@ -211,21 +211,21 @@ def test_wrap_gives_restarts_no_width() -> None:
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(2))
-def test_restart_keeps_others_width(seed: int) -> None:
+def test_restart_keeps_width_of_others(seed: int) -> None:
     dice = Random(seed)
     rows = restarting([[1_100]] * 9 + [[dice.randrange(30, 120)] * 2])
     lossy = [row for row in rows if dice.random() > 0.2]
     assert found([row._replace(seq=(row.seq or 0) % 256) for row in lossy])["seq_bits"] == 8
 
 
-def test_wrapping_counter_restarts() -> None:
+def test_wrapping_counter_can_restart() -> None:
     said = found(counted(seq % 256 for seq in (*range(300), *range(700))))
     assert (of_numbers(said), said["seq_bits"]) == ({"a": [0, 0, 0, 1]}, 8)
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(3))
 @pytest.mark.parametrize("pause_ms", [0, 100, 5_000])
-def test_quick_restart_is_counted(seed: int, pause_ms: int) -> None:
+def test_quick_restarts_are_counted(seed: int, pause_ms: int) -> None:
     dice = Random(seed)
     sent = []
     at_ns = BEGIN_NS
@@ -240,13 +240,13 @@ def test_quick_restart_is_counted(seed: int, pause_ms: int) -> None:
                 if dice.random() > 0.05:
                     sent.append(AuditRow("a", seq, None, at_ns, at_ns + delay_ns, offset=life))
     sent.sort(key=lambda row: row.arrival_ns or 0)
-    assert agrees(sent)["by_machine"]["a"]["restarts"] >= 3
+    assert checked_findings(sent)["by_machine"]["a"]["restarts"] >= 3
 
 
 def test_given_epochs_are_used() -> None:
     lives = [row._replace(epoch=at // 256) for at, row in enumerate(counted([*range(256)] * 5))]
     assert found(lives)["seq_bits"] is None
-    said = agrees(counted([5, 6, 0, 7, 0, 3], [0, 0, 1, 0, 1, 1]))
+    said = checked_findings(counted([5, 6, 0, 7, 0, 3], [0, 0, 1, 0, 1, 1]))
     assert said["by_machine"]["a"]["restarts"] == 1
     assert (said["copies"], said["missing"]) == (1, 2)
 
@@ -271,9 +271,9 @@ def test_fast_clock_is_found() -> None:
 
 
 def windows_moved(times: Iterable[tuple[int, int]]) -> int:
-    """Return how many windows of a minute change their count.
+    """Return how many one-minute windows change their count.
 
-    Each event has a shown time and its event time.
+    Each event has a reported time and its event time.
     """
     moved: Counter[int] = Counter()
     for shown_ns, true_ns in times:
@@ -284,7 +284,7 @@ def windows_moved(times: Iterable[tuple[int, int]]) -> int:
 
 def test_clocks_need_arrival_times() -> None:
     rows = [row._replace(arrival_ns=None) for row in plant(4)]
-    said = agrees(rows, replace(ASKED, arrives=False))
+    said = checked_findings(rows, replace(ASKED, arrives=False))
     assert said["clocks_by"] == "lines"
     assert said["by_machine"][FAST]["clock_ms"] is None
     verdicts = {each["verdict"] for each in said["by_machine"].values()}
@@ -320,8 +320,8 @@ def trace(name: str) -> list[AuditRow]:
 
 
 @pytest.mark.parametrize("name", ["jr_umts/d1", "mesh_sensors/tdma_interference"])
-def test_trace_equals_brute_force(name: str) -> None:
-    agrees(trace(name)[:2_000], replace(ASKED, length_ns=10 * S))
+def test_trace_matches_brute_force(name: str) -> None:
+    checked_findings(trace(name)[:2_000], replace(ASKED, length_ns=10 * S))
 
 
 @pytest.mark.parametrize(
@@ -338,7 +338,7 @@ def test_trace_has_published_figures(
     assert (said["missing"], said["copies"]) == (0, 0)
 
 
-def test_clocks_equal_ntp_offsets() -> None:
+def test_clocks_agree_with_ntp_offsets() -> None:
     own = recorded(partial(read_jr_umts, "d1", own_clocks=True))
     offsets_ms = {row.source: -int(row.payload["ntp_offset_ms"]) for row in own}
     known = found(audit_rows(own))["by_machine"]
@@ -346,4 +346,4 @@ def test_clocks_equal_ntp_offsets() -> None:
         apart_ms = known[one]["clock_ms"] - known[other]["clock_ms"]
         bound_ms = known[one]["clock_error_ms"] + known[other]["clock_error_ms"]
         assert abs(apart_ms - (one_ms - other_ms)) <= bound_ms
-    assert known["dev_10"]["verdict"] == "fast by 31 s"  # the median of the others is 0.7 s slow
+    assert known["dev_10"]["verdict"] == "fast by 31 s"  # The median of the others is 0.7 s slow.

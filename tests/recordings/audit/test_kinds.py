@@ -1,4 +1,4 @@
-"""Examples: in sources that number only some records, one kind stays, and a rule is proposed."""
+"""Examples: in sources that number only some records, one kind is kept, and a rule is proposed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from recordings.audit.row import AuditRow
 
 
 def kinds_of(text: str) -> tuple[Kinds, list[AuditRow]]:
-    """Return the kinds of rows like `a0 a- b-`: the source, and its number or none."""
+    """Return the kinds of rows such as `a0 a- b-`: the source, and its number or none."""
     rows = [
         AuditRow(word[0], None if word[1:] == "-" else int(word[1:]), None, 0, offset=at)
         for at, word in enumerate(text.split())
@@ -31,7 +31,7 @@ def kinds_of(text: str) -> tuple[Kinds, list[AuditRow]]:
         ("a- a0 a- b1 b2 b-", "ab", True),
     ],
 )
-def test_rare_kind_is_dead_alone(text: str, alone: str, by_time: bool) -> None:
+def test_only_rare_kind_is_dead(text: str, alone: str, by_time: bool) -> None:
     kinds, rows = kinds_of(text)
     faults = [*kinds.find_faults()]
     assert "".join(str(each.source) for each in faults) == alone

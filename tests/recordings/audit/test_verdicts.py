@@ -1,4 +1,4 @@
-"""Examples: the verdict on each source, and the offset that its clock is found to have."""
+"""Examples: an audit's verdict on each source, and the clock offset that it finds."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ ASKED = Asked(60 * S, (0, 5 * S), ONE_ORDER, arrives=True)
 
 
 def fleet(odd: Callable[[int], int | None], machines: int = 5) -> Any:
-    """Return the findings, by source, on a fleet that sends each second.
+    """Return the findings, by source, on a fleet in which each source sends once a second.
 
-    `odd` gives how far the clock of `x` is ahead at an instant after the beginning, or None if it
-    sends nothing.
+    `odd` gives how far the clock of `x` is ahead at an instant after the start, or None if it sends
+    nothing.
     """
     dice = Random(1)
     sent = []
@@ -44,11 +44,11 @@ def fleet(odd: Callable[[int], int | None], machines: int = 5) -> Any:
             if dice.random() < 0.02:
                 arrival_ns += dice.randrange(10 * S)
             sent.append(AuditRow(name, seq, None, BEGIN_NS + at_ns + ahead_ns, arrival_ns))
-    return judged(sent)
+    return findings_on(sent)
 
 
-def judged(rows: list[AuditRow]) -> Any:
-    """Return the findings, by source, on rows in the order of their arrivals."""
+def findings_on(rows: list[AuditRow]) -> Any:
+    """Return the findings, by source, on rows in order of arrival."""
     arrived = sorted(rows, key=lambda row: row.arrival_ns or 0)
     return make_document(audit(arrived, ASKED))["by_machine"]
 
@@ -67,7 +67,7 @@ def judged(rows: list[AuditRow]) -> Any:
     ],
     ids=["fine", "near", "fast", "slow", "ahead", "back", "to and fro", "silent"],
 )
-def test_clock_gets_its_verdict(
+def test_clock_fault_gets_its_verdict(
     odd: Callable[[int], int | None], verdict: str, clock_ms: float
 ) -> None:
     said = fleet(odd)
@@ -96,7 +96,7 @@ def pausing(seed: int, ahead_ns: Callable[[int, int], int]) -> Any:
             ts_ns = BEGIN_NS + at_ns + (ahead_ns(seq, at_ns) if name == "x" else 0)
             arrival_ns = BEGIN_NS + at_ns + 5 * MS + dice.randrange(30 * MS)
             rows.append(AuditRow(name, seq, None, ts_ns, arrival_ns))
-    return judged(rows)
+    return findings_on(rows)
 
 
 @pytest.mark.parametrize("ppm", [2_000, -2_000, 20_000])
@@ -122,7 +122,7 @@ def test_restart_is_reported() -> None:
         for name in ("a", "b", "c")
         for epoch in (seq // 200 if name == "c" else None,)
     ]
-    said = judged(rows)
+    said = findings_on(rows)
     assert [said[name]["verdict"] for name in "abc"] == ["fine", "restarted", "restarted"]
     assert [said[name]["restarts"] for name in "abc"] == [0, 1, 1]
 
@@ -158,12 +158,15 @@ YEARS = 11 * 365 * DAY
         (lambda at: at + YEARS if at >= 299 * S else at, "jumped"),
         (lambda at: at - BEGIN_NS if at == 150 * S else at, "jumped"),
         (lambda at: at - BEGIN_NS if at < 20 * S else at, "jumped"),
-        (lambda at: at - 3 * DAY if at == 150 * S else at, "unknown"),  # The event may be late.
-        (lambda at: at + 5 * DAY if at > 150 * S else at, "unknown"),  # The source may be silent.
+        (lambda at: at - 3 * DAY if at == 150 * S else at, "unknown"),  # The event can be late.
+        (lambda at: at + 5 * DAY if at > 150 * S else at, "unknown"),  # The source can be silent.
     ],
 )
 @pytest.mark.parametrize("others", ["", "ab"])
-def test_jumps_without_arrival_times(odd: Callable[[int], int], verdict: str, others: str) -> None:
+def test_jump_shows_without_arrival_times(
+    odd: Callable[[int], int], verdict: str, others: str
+) -> None:
+    """Without arrival times, a clock that is merely ahead stays `unknown`."""
     rows = [
         AuditRow(name, seq, None, BEGIN_NS + (odd(seq * S) if name == "x" else seq * S))
         for seq in range(300)
@@ -177,7 +180,8 @@ def test_jumps_without_arrival_times(odd: Callable[[int], int], verdict: str, ot
     assert found.advice.wrong_clocks == 0
 
 
-def test_sorted_rows_show_no_clock() -> None:
+def test_rows_without_arrivals_judge_none() -> None:
+    """Without arrival times, each source in time order is `unknown` or `silent`."""
     every = {"often": 20 * S, "seldom": 1_200 * S, "rarely": 20 * DAY}
     sent = sorted((BEGIN_NS + n * each, name, n) for name, each in every.items() for n in range(90))
     rows = [AuditRow(name, n, None, at_ns) for at_ns, name, n in sent]
@@ -194,11 +198,11 @@ def test_outage_is_no_clock_jump() -> None:
             held = name == "x" and 600 <= seq < 700
             arrival_ns = BEGIN_NS + 700 * S if held else at_ns + dice.randrange(20 * MS)
             rows.append(AuditRow(name, seq, None, at_ns, arrival_ns))
-    assert {each["verdict"] for each in judged(rows).values()} == {"fine"}
+    assert {each["verdict"] for each in findings_on(rows).values()} == {"fine"}
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(3))
-def test_late_ends_are_no_clock_fault(seed: int) -> None:
+def test_late_records_are_no_clock_fault(seed: int) -> None:
     dice = Random(seed)
     rows = [
         (at_ns + dice.choice((0, 20, 100, 4_000, 20_000)) * MS, name, number, at_ns)
@@ -219,7 +223,7 @@ def test_few_duplicates_are_resends() -> None:
         for name in ("a", "b")
         for _ in range(2 if name == "a" and seq % 50 == 0 else 1)
     ]
-    said = judged(rows)
+    said = findings_on(rows)
     assert [said[name]["verdict"] for name in ("a", "b")] == ["resends", "fine"]
 
 
@@ -228,7 +232,7 @@ def test_two_clocks_can_be_judged() -> None:
     assert [said[name]["verdict"] for name in ("x", "m0")] == ["fast by 41 s", "fine"]
 
 
-def test_durations_are_short() -> None:
+def test_durations_have_short_texts() -> None:
     lengths_ns = (0, 850_000, 12 * MS, 1_500 * MS, 41 * S, 60 * S, 90 * S, 200 * S, 3 * H, 100 * H)
     texts = "0 ms, 0.85 ms, 12 ms, 1.5 s, 41 s, 1 min, 90 s, 3.3 min, 3 h, 4.2 d"
     assert ", ".join(map(format_short, lengths_ns)) == texts
@@ -248,11 +252,13 @@ def test_durations_are_short() -> None:
         ([5_000 * 24 * H], (["5,000"], "d")),
     ],
 )
-def test_line_has_one_unit(amounts_ns: list[float], said: tuple[list[str], str]) -> None:
+def test_amounts_in_a_line_share_a_unit(
+    amounts_ns: list[float], said: tuple[list[str], str]
+) -> None:
     assert format_in_one_unit(amounts_ns) == said
 
 
-def test_more_sources_share_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sources_above_bound_share_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("recordings.audit.document.MAX_NAMED", 3)
     rows = [
         AuditRow(f"m{at % 5}", at // 5, None, BEGIN_NS + at * S, BEGIN_NS + at * S)
@@ -273,7 +279,7 @@ def test_more_sources_share_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         (numbers, "MAX_GAPS", TooManyGaps),
     ],
 )
-def test_audit_has_bounds(
+def test_audit_beyond_bound_fails(
     monkeypatch: pytest.MonkeyPatch, module: Any, bound: str, error: type[Exception]
 ) -> None:
     rows = [

@@ -73,10 +73,10 @@ def backfill(
     text: str | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Answer:
-    """Run `inorder spark backfill` on these inputs by `t.yaml`, which gets the text if there is
-    one.
+    """Run `inorder spark backfill` on these inputs with `t.yaml`; if `text` is given, write it to
+    that file first.
 
-    Its tables go to `out`.
+    The output tables go to `out`.
     """
     if text is not None:
         (folder / "t.yaml").write_text(text)
@@ -87,7 +87,7 @@ def backfill(
 
 
 def backfill_apart(folder: Path, source: Path, *more: str, env: Mapping[str, str] = {}) -> str:
-    """Run a backfill in a process of its own, assert that it succeeds, and return its output."""
+    """Run a backfill in its own process, assert that it succeeds, and return its output."""
     asked = ("--topology", folder / "t.yaml", "--in", source, "--out", folder / "out")
     done = subprocess.run(
         [*PROGRAM, "spark", "backfill", *map(str, asked), *more],
@@ -102,7 +102,7 @@ def backfill_apart(folder: Path, source: Path, *more: str, env: Mapping[str, str
 
 
 def assert_replayed(folder: Path, events: Path) -> Lines:
-    """Assert that the tables equal a replay of these events, and return its lines."""
+    """Assert that the tables match a replay of these events, and return the lines of the replay."""
     wanted, _ = replayed(folder / "t.yaml", events)
     assert tabled(folder / "out") == wanted
     return wanted
@@ -120,7 +120,7 @@ def parts_of(whole: Path, folder: Path, cuts: Sequence[int]) -> list[Path]:
 
 
 def each_apart(seeds: Iterable[int], folder: Path, agrees: Callable[[int, Path], Any]) -> list[Any]:
-    """Return the results of all seeds, each run in a folder of its own."""
+    """Return the results of all seeds, each run in its own folder."""
     found = []
     for seed in seeds:
         (folder / str(seed)).mkdir()
@@ -261,7 +261,7 @@ def backfilled(
 def tasks_run(
     setting: Setting, inputs: Sequence[Path], order: OrderGroups, piece_bytes: int
 ) -> RunOutput:
-    """Return the output of the tasks that read and that order."""
+    """Return the output of the reading and the ordering tasks."""
     (batches,) = parcels_of(setting, inputs, piece_bytes)
     return gather(rows_of(order(iter(batches))))
 
@@ -274,12 +274,12 @@ def left_off(
     sources: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
     functions: str = "",
 ) -> Path:
-    """Return the folder of a backfill that stopped without its end, as if it had read an archive.
+    """Return the folder of a backfill that stopped before the end of an archive.
 
     Args:
-        ends: The offsets at which its partitions go on, by `topic/partition`.
+        ends: The offsets at which its partitions continue, by `topic/partition`.
         sources: The partitions of each source, by stream; None puts all into the only partition.
-        functions: The text of `functions.py`, where the topology names it.
+        functions: The text of `functions.py`, if the topology names that file.
     """
     (folder / "t.yaml").write_text(text)
     (folder / "history.jsonl").write_bytes(b"".join(lines))

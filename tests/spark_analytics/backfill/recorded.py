@@ -1,6 +1,6 @@
 """Real traces as recordings: their events, their clock reports, and queries over them.
 
-They lie outside of the project (`benchmarks.traces`).
+The traces lie outside the project (`benchmarks.traces`).
 """
 
 from __future__ import annotations
@@ -136,8 +136,8 @@ NEAR = {"umts_d1": ("umts_d2", "500ms"), "mesh_tdma": ("mesh_shared", "15ms")}
 
 @cache
 def lines_of(name: str) -> Sequence[Line]:
-    """Return the lines of a trace with its stream. Skip the test, loudly, where the trace is
-    absent.
+    """Return the lines of a trace with its stream, or skip the test with a message if the trace is
+    missing.
     """
     try:
         return [line if "clock" in line else {"stream": name, **line} for line in read_lines(name)]
@@ -150,9 +150,7 @@ def read_lines(name: str) -> Iterator[Line]:
 
 
 def topology(names: Sequence[str]) -> str:
-    """Return a topology with a stream for each trace, windows and patterns over every one, and
-    joins.
-    """
+    """Return a topology with a stream for each trace, windows and patterns over each, and joins."""
     streams, queries = [], []
     for name in names:
         streams.append(f"  {name}: {{{TRACES[name].setting}}}")
@@ -188,7 +186,7 @@ def side_by_side(names: Sequence[str], most: int) -> Iterator[str]:
 
 
 def days(lines: Sequence[Line]) -> list[list[str]]:
-    """Cut the lines where a day begins, or an hour or a minute where all lie within a day."""
+    """Cut the lines by day, or by hour or minute if all of them lie within a day."""
     at_ns = 0
     stamped: list[tuple[datetime, str]] = []
     for line in lines:

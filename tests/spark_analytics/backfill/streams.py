@@ -131,7 +131,7 @@ def recording(rng: Random, path: Path, lines: int = 250) -> Path:
         line = event(rng, stream, source, seqs[source], ms, late_ms)
         if source == "d1":
             del line["seq"]
-        found.append((ms + late_ms, spoilt(rng, line)))
+        found.append((ms + late_ms, spoil_sometimes(rng, line)))
         if rng.random() < 0.04:
             found.append((ms + late_ms + 3, json.dumps(line)))
         if rng.random() < 0.1:
@@ -157,8 +157,8 @@ def event(rng: Random, stream: str, source: str, seq: int, ms: int, late_ms: int
     return line
 
 
-def spoilt(rng: Random, line: dict[str, Any]) -> str:
-    """Return the line, or now and then one that cannot be used."""
+def spoil_sometimes(rng: Random, line: dict[str, Any]) -> str:
+    """Return the line, or sometimes one that cannot be used."""
     if rng.random() > 0.04:
         return json.dumps(line)
     harm: dict[str, Any] = rng.choice(

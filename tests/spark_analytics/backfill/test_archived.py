@@ -1,4 +1,6 @@
-"""End to end: a backfill of what the job `archive` wrote, against a replay of the dumped topics."""
+"""End to end: a backfill of an archive that the job `archive` wrote, compared with a replay of the
+dumped topics.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,9 @@ def archive_of(spark: SparkSession, records: Sequence[Record], folder: Path) -> 
 
 
 def lake_of(spark: SparkSession, kind: Format, records: Sequence[Record], folder: Path) -> Path:
-    """Write an archive as the job `archive` does when it dies after a batch and writes it again."""
+    """Write an archive as the job `archive` does when it dies after a batch and writes that batch
+    again.
+    """
     table = Table(archive.TABLE, frame(spark, records).select(*archive.COLUMNS), PLACE)
     for _ in range(2):
         output = LakeOutput(open_lake(spark, kind, str(folder), "archive"), [table])
@@ -78,10 +82,10 @@ def lake_of(spark: SparkSession, kind: Format, records: Sequence[Record], folder
     return folder
 
 
-def lying(records: Sequence[Record]) -> dict[str, dict[str, list[str]]]:
+def partitions_of_sources(records: Sequence[Record]) -> dict[str, dict[str, list[str]]]:
     """Return the partitions with records of each source, by stream.
 
-    Records of no known stream count as of `default`.
+    Records of an unknown stream belong to `default`.
     """
     found: dict[str, dict[str, set[str]]] = {}
     for record in records:
@@ -98,7 +102,7 @@ def lying(records: Sequence[Record]) -> dict[str, dict[str, list[str]]]:
 
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("kind", ["parquet", "iceberg", "delta"])
-def test_archive_equals_its_dump(
+def test_archive_matches_its_dump(
     spark: SparkSession, tmp_path: Path, kind: Literal["parquet"] | Format
 ) -> None:
     records = topics(5, tmp_path)
@@ -114,8 +118,8 @@ def test_archive_equals_its_dump(
 
 
 def test_grown_archive_is_resumed(spark: SparkSession, tmp_path: Path) -> None:
-    """Each topic has a query of its own, so one partition is archived less far than the others. A
-    query is added later.
+    """A first run reads less of some partitions than of others. A resume with another input or with
+    a new query is refused.
     """
     records = topics(6, tmp_path)
     ends = {"raw/0": 90, "raw/1": 40, "heard/0": 15}
@@ -124,7 +128,7 @@ def test_grown_archive_is_resumed(spark: SparkSession, tmp_path: Path) -> None:
     backfill(tmp_path, source, "--no-to-end", text=TOPOLOGY).well()
     known = json.loads((tmp_path / "out" / "_state" / "current.json").read_bytes())
     read = [each for each in records if each.offset <= known["offsets"].get(each.log, -1)]
-    assert known["sources"] == lying(read)
+    assert known["sources"] == partitions_of_sources(read)
     assert 0 < len(read) < len(cut) - 20
     (tmp_path / "files.jsonl").write_text("")
     for path, says in (
@@ -143,8 +147,8 @@ def test_grown_archive_is_resumed(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_places_lists_partitions_of_sources(spark: SparkSession) -> None:
-    """A record that names no stream belongs to the only stream of its topic. Sources are not listed
-    if each stream is in one partition.
+    """A record that names no stream belongs to the only stream of its topic. With `keyed_by:
+    stream`, the partitions are listed by stream alone.
     """
 
     def sent(topic: str, partition: int, source: str, stream: str = "") -> Record:
@@ -204,10 +208,11 @@ KEYS = {
 
 
 def signed_records() -> list[Record]:
-    """Return each number of two sources, signed with a key of its own or of its prefix.
+    """Return each number of two sources, signed with the source's own key or with the key of its
+    prefix.
 
-    Before it come forged records: unsigned, signed by another source's key, with another value, and
-    with a header twice.
+    Forged records come before it: unsigned, signed by another source's key, with another value, and
+    with a repeated header.
     """
     found: list[Record] = []
 
@@ -241,7 +246,7 @@ def signed_records() -> list[Record]:
 def test_signatures_are_checked_as_in_worker(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file has two master keys, the newest first. Without it nothing is read."""
+    """A file contains two master keys, the newest first. Without the file, nothing is read."""
     records = signed_records()
     source = archive_of(spark, records, tmp_path / "archive")
     told = "stream a is signed; name the file of the master keys"
@@ -250,13 +255,13 @@ def test_signatures_are_checked_as_in_worker(
     masters.write_text(f"# the newest first\n{NEW.hex()}\n{OLD.hex()}\n")
     masters.chmod(0o600)
     monkeypatch.setenv("INORDER_MASTER_KEYS_FILE", str(masters))
-    assert_refused(backfill(tmp_path, source), 2, told)  # the executors do not have the variable
+    assert_refused(backfill(tmp_path, source), 2, told)  # The executors do not have the variable.
     assert not (tmp_path / "out").exists()
     monkeypatch.setitem(spark.sparkContext.environment, "INORDER_MASTER_KEYS_FILE", str(masters))
     backfill(tmp_path, source).well()
     dump = dumped(records, tmp_path / "dumped.jsonl", SIGNED, (NEW, OLD))
     lines = assert_replayed(tmp_path, dump)
-    inlet = make_input_inlet(parse(SIGNED), "raw", (NEW, OLD))  # the reader that a worker uses
+    inlet = make_input_inlet(parse(SIGNED), "raw", (NEW, OLD))  # A worker uses this reader.
     clock = ArrivalClock(0)
     judged = [
         inlet.read(

@@ -48,7 +48,7 @@ def world(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("tasks", [1, 2, 7])
-def test_tables_equal_a_replay(
+def test_tables_match_a_replay(
     tasks: int, world: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pieces, "PIECE_BYTES", 10_000)
@@ -62,11 +62,11 @@ def test_tables_equal_a_replay(
 
 
 @pytest.mark.parametrize("form", ["iceberg", pytest.param("delta", marks=pytest.mark.long)])
-def test_tables_of_lake_are_resumed(
+def test_lake_tables_are_resumed(
     form: Any, world: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A resume with other tables is refused. A run that fails among its tables is completed by the
-    next one, which finds everything flushed.
+    """A resume with other tables is refused. If a run fails midway through its tables, the next run
+    completes it.
     """
     first, second = parts_of(world, tmp_path / "folder", [100])
     folder = first.parent
@@ -101,7 +101,7 @@ def full(*_: Any) -> None:
 
 
 class Full(LakeTables):
-    """Tables of a lake that fail with half of their rows written."""
+    """Tables of a lake that fail after half of their rows are written."""
 
     def __init__(self, out: Path) -> None:
         self.out = out
@@ -130,7 +130,7 @@ def test_failed_first_run_leaves_no_table(tmp_path: Path) -> None:
 def test_catalog_in_database_knows_tables(
     world: Path, spark: SparkSession, postgres_server: PostgresServer, tmp_path: Path
 ) -> None:
-    """A new run is refused when the folder is gone, because the catalog still knows its tables."""
+    """A new run is refused even if the folder is gone: the catalog still knows its tables."""
     uri = f"jdbc:postgresql://127.0.0.1:{postgres_server.port}/postgres"
     where = ("--format", "iceberg", "--catalog", uri)
     own = {"INORDER_JDBC_USER": "postgres"}
@@ -157,9 +157,10 @@ def test_catalog_in_database_knows_tables(
         (("--format", "iceberg", "--catalog", "http://127.0.0.1:1"), "cannot be used"),
     ],
 )
-def test_bad_tables_are_refused_first(
+def test_bad_table_options_are_refused(
     more: tuple[str, ...], says: str, spark: SparkSession, tmp_path: Path
 ) -> None:
+    """Options are checked first: the missing input is not reported."""
     assert_refused(backfill(tmp_path, tmp_path / "absent", *more, text=ONE), 2, says)
     assert [each.name for each in tmp_path.iterdir()] == ["t.yaml"]
 
@@ -172,7 +173,7 @@ def test_task_numbers_are_unique(spark: SparkSession) -> None:
 
 
 def test_inputs_are_read_as_one(spark: SparkSession, tmp_path: Path) -> None:
-    """Line numbers and the arrival clock go on from file to file, packed or not."""
+    """Line numbers and the arrival clock continue from file to file, even in compressed ones."""
     rng = Random(3)
     whole = streams.recording(rng, tmp_path / "whole.jsonl", 200)
     first, second, third = parts_of(whole, tmp_path / "folder", (70, 150))
@@ -208,14 +209,15 @@ def test_bad_input_gives_exit_code(
     assert left == ({"out"} if code == 4 else set())
 
 
-def test_filled_folder_is_refused_first(tmp_path: Path) -> None:
+def test_nonempty_folder_is_refused(tmp_path: Path) -> None:
+    """Output is checked first: the missing input is not reported."""
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").touch()
     refused = backfill(tmp_path, tmp_path / "absent", text=ONE)
     assert_refused(refused, 2, "does not overwrite files")
 
 
-def test_filled_windows_equal_replay(world: Path, spark: SparkSession, tmp_path: Path) -> None:
+def test_filled_windows_match_a_replay(world: Path, spark: SparkSession, tmp_path: Path) -> None:
     with (tmp_path / "t.yaml").open("a") as file:
         file.write(
             "  filled: {stream: a, window: tumbling 200ms, key: payload.k, empty: {value: last,"

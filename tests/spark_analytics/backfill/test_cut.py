@@ -1,5 +1,5 @@
-"""Law: several runs over unevenly archived logs give the records in the order of one run, by Spark.
-Examples: up to which time a run reads.
+"""Law: with Spark, several runs over unevenly archived logs return the records in the order of one
+run. Examples: the time up to which a run reads.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def records(rng: Random) -> list[Record]:
     for _ in range(80):
         ms += rng.choice((0, 0, 1, 7))
         topic, partition = log = rng.choice(sorted(offsets))
-        at = ms - (5 if rng.random() < 0.1 else 0)  # the clock of a new leader is behind
+        at = ms - (5 if rng.random() < 0.1 else 0)  # The clock of a new leader is behind.
         says = {"t1": 1} if topic == "raw" or rng.random() < 0.5 else {"offset": 1}
         value = json.dumps(says).encode()
         found.append(Record(b"k", value, [], offsets[log], at, partition, topic))
@@ -39,8 +39,8 @@ def records(rng: Random) -> list[Record]:
     return found
 
 
-def uneven(rng: Random, whole: list[Record], at_least: dict[str, int]) -> list[Record]:
-    """Return each log up to where it is archived by now, never less far than before."""
+def grow_unevenly(rng: Random, whole: list[Record], at_least: dict[str, int]) -> list[Record]:
+    """Return the archived beginning of each log, which is never shorter than before."""
     for log in sorted({each.log for each in whole}):
         own = [each.offset for each in whole if each.log == log]
         at_least[log] = max(at_least.get(log, 0), rng.randrange(max(own) + 2))
@@ -50,7 +50,7 @@ def uneven(rng: Random, whole: list[Record], at_least: dict[str, int]) -> list[R
 def read(
     spark: SparkSession, held: list[Record], before: Cut, *, to_end: bool
 ) -> tuple[list[Any], Cut]:
-    """Do one run in the way of `archived.take`."""
+    """Do one run like `archived.take`."""
     rows = log_order.select_beyond(frame(spark, held), before.offsets)
     ends = log_order.find_log_ends(rows, before)
     assert cut.find_overtaking_log(before, ends) is None
@@ -77,7 +77,7 @@ def test_uneven_logs_keep_order_of_one_run(spark: SparkSession) -> None:
     found: list[Any] = []
     stood, at_least = NOTHING, {"heard/0": 12, "raw/0": 12, "raw/1": 12}
     for _ in range(2):
-        more, stood = read(spark, uneven(rng, whole, at_least), stood, to_end=False)
+        more, stood = read(spark, grow_unevenly(rng, whole, at_least), stood, to_end=False)
         found += more
     assert 0 < len(found) < len(whole)
     more, _ = read(spark, whole, stood, to_end=True)
@@ -95,7 +95,7 @@ def test_slowest_log_limits_others() -> None:
     assert cut.find_complete_ns(stood, {"raw/0": LogEnd(4, 20, 9_000, 5_000)}) == 2 * S
 
 
-def test_idle_log_limits_no_other() -> None:
+def test_idle_log_delays_others_by_an_hour() -> None:
     ends = {"raw/0": LogEnd(0, 9, 3_605_000, 1), "raw/1": LogEnd(0, 3, 2_000, 1)}
     assert cut.find_complete_ns(NOTHING, ends) == 5 * S
     assert cut.find_complete_ns(NOTHING, {}) is None
@@ -113,7 +113,7 @@ def test_record_before_cut_is_found() -> None:
     late, due = LogEnd(0, 0, 4_999, 4_999), LogEnd(0, 0, 5_000, 5_000)
     assert cut.find_overtaking_log(stood, {"raw/0": due, "raw/1": late}) == "raw/1"
     assert cut.find_overtaking_log(stood, {"raw/0": due, "raw/1": due}) is None
-    # A record that was seen and left is not such a record.
+    # A record that an earlier run saw and left does not count.
     assert cut.find_overtaking_log(stood, {"heard/0": LogEnd(0, 0, 4_999, None)}) is None
 
 
@@ -129,7 +129,9 @@ def test_missing_offsets_are_a_hole() -> None:
 
 
 def test_deleted_seen_records_are_a_hole() -> None:
-    """Otherwise the last run would pass over them and report that it is complete."""
+    """If the deletion were ignored, the last run would skip these records and report that it is
+    complete.
+    """
     stood = Cut({"raw/0": 3, "raw/1": 7}, {"raw/0": 3, "raw/1": 9}, {}, 5)
     assert cut.find_offset_gap(stood, {"raw/0": LogEnd(4, 9, 5_000, 4_000)}) == ("raw/1", 8, 9)
     assert cut.find_offset_gap(stood, {"raw/1": LogEnd(8, 8, 5_000, None)}) == ("raw/1", 9, 9)
@@ -137,7 +139,7 @@ def test_deleted_seen_records_are_a_hole() -> None:
     assert stood.topics == {"raw"}
 
 
-def test_missing_arrival_times_are_warned_of() -> None:
+def test_producer_times_give_a_warning() -> None:
     stamped, unstamped = LogEnd(0, 1, 5, 5), LogEnd(0, 1, 5, 5, is_stamped=False)
     plain = parse("streams: {a: {input: raw}}")
     assert archived.warn_of_unstamped({"raw/0": stamped}, plain) is None

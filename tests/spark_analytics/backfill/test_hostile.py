@@ -1,4 +1,4 @@
-"""End to end: from a file that an attacker has written, every table equals a replay."""
+"""End to end: every table of a file that an attacker has written matches a replay."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def lines() -> Iterator[bytes]:
 @pytest.mark.parametrize(
     "form", ["parquet", *(pytest.param(f, marks=pytest.mark.long) for f in ("iceberg", "delta"))]
 )
-def test_hostile_lines_equal_replay(form: Any, spark: SparkSession, tmp_path: Path) -> None:
+def test_hostile_lines_match_a_replay(form: Any, spark: SparkSession, tmp_path: Path) -> None:
     events, out = tmp_path / "events.jsonl", tmp_path / "out"
     events.write_bytes(b"\n".join(lines()) + b"\n")
     answer = backfill(tmp_path, events, "--format", form, "--json", text=TOPOLOGY).well()

@@ -1,5 +1,5 @@
-"""Law: runs by day into Iceberg and Delta equal a replay of the whole, even if killed while they
-add rows. Examples: what is refused before anything is written, and names as in the job `events`.
+"""Law: daily runs into Iceberg and Delta match a replay of the whole, even if they are killed while
+they add rows. Examples: what is refused before any write, and names as in the job `events`.
 """
 
 from __future__ import annotations
@@ -56,10 +56,8 @@ class Killed(BaseException):
     """A kill: no code after it runs."""
 
 
-def dying(lake: Lake, dies_at: int) -> Lake:
-    """Return the lake, made to die after the commit of that number, before it is recorded (0:
-    never).
-    """
+def lake_dying_at(lake: Lake, dies_at: int) -> Lake:
+    """Return the lake, which dies right after commit number `dies_at` (0: never)."""
     commits = 0
 
     def then(write: Callable[..., None]) -> Callable[..., None]:
@@ -105,7 +103,7 @@ class Runs:
             self._now(resumed, output, last),
             {},
         )
-        resumed.add(place, coming, self.tables(dying(self.lake(), dies_at)))
+        resumed.add(place, coming, self.tables(lake_dying_at(self.lake(), dies_at)))
 
     def _now(self, resumed: Resumed, output: RunOutput, last: bool) -> Known:
         now: Known = {"run": resumed.known["run"] + 1, "topology": digests(self.setting)}
@@ -124,7 +122,7 @@ class Runs:
 )
 @pytest.mark.long
 @pytest.mark.timeout(1_200)  # ten tables of Delta take minutes on a busy machine
-def test_killed_daily_runs_equal_a_replay(
+def test_killed_daily_runs_match_a_replay(
     spark: SparkSession,
     tmp_path: Path,
     kind: Format,
@@ -132,8 +130,8 @@ def test_killed_daily_runs_equal_a_replay(
     kills: Sequence[int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """`kills` has the commits after which the first days die. The last day dies between the tables
-    and the state.
+    """`kills` lists the commits after which the first days' runs die. The last day's run dies
+    between the tables and the state.
     """
     whole = streams.recording(Random(0), tmp_path / "whole.jsonl", 120)
     count = len(whole.read_text().splitlines())
@@ -205,7 +203,8 @@ OF_TOPICS = {"frontiers", "bad_late", "bad_gaps", "bad_windows", "bad_matches", 
 PLACE = {"topic", "partition", "timestamp"}
 
 
-def test_names_equal_those_of_job_events(spark: SparkSession, tmp_path: Path) -> None:
+def test_names_match_those_of_job_events(spark: SparkSession, tmp_path: Path) -> None:
+    """Shared columns have the same types as well."""
     lake = open_lake(spark, "iceberg", str(tmp_path / "out"), OWNER)
     topology, schema = parse(TOPOLOGY), schema_of(SCHEMA)
     tables = LakeTables(lake, topology, schema)

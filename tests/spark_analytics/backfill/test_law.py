@@ -1,4 +1,4 @@
-"""Law: a backfill equals a replay of the same lines, byte for byte, without Spark. The pieces that
+"""Law: a backfill matches a replay of the same lines, byte for byte, without Spark. The pieces that
 are read, the number of tasks, one of which dies, and the groups of streams vary. Every other
 topology has detectors, and queries of every kind of `answer`.
 """
@@ -28,20 +28,20 @@ MANY = range(1_000, 1_250)
 
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("seed", FEW)
-def test_backfill_equals_replay(seed: int, tmp_path: Path) -> None:
+def test_backfill_matches_replay(seed: int, tmp_path: Path) -> None:
     kinds = agrees(seed, tmp_path)
     assert kinds >= {"event", "gap", "dead"}
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
-def test_more_backfills_equal_replays(tmp_path: Path) -> None:
+def test_more_backfills_match_replays(tmp_path: Path) -> None:
     kinds = set[str]().union(*each_apart(MANY, tmp_path, agrees))
     assert kinds >= {"event", "gap", "late", "duplicate", "dead", "window", "match", "join"}
 
 
 def agrees(seed: int, folder: Path) -> set[str]:
-    """Assert that a backfill equals a replay, and return the kinds of lines."""
+    """Assert that a backfill matches a replay, and return the kinds of lines."""
     rng = Random(seed)
     setting = streams.some(seed, rng, folder)
     events = streams.recording(rng, folder / "events.jsonl")
@@ -65,7 +65,7 @@ def agrees(seed: int, folder: Path) -> set[str]:
 def comparable(account: dict[str, Any]) -> dict[str, Any]:
     """Return the account without figures of the run and without examples of dead letters.
 
-    Several dead letters may be the first at one instant.
+    Several dead letters can be the first at one instant.
     """
     reasons = {name: dead["count"] for name, dead in account.get("dead_reasons", {}).items()}
     measured = {"seconds", "events_per_cpu_second", "dead_reasons"}

@@ -1,4 +1,4 @@
-"""End to end: a worker goes on where history from an archive ends, through Spark. Its clocks sync
+"""End to end: with Spark, a worker continues where history from an archive ends. Its clocks sync
 before and after that point.
 """
 
@@ -33,7 +33,7 @@ queries:
 """
 
 
-def archived(spark: SparkSession, topic: str, records: Iterable[Read], folder: Path) -> None:
+def write_archive(spark: SparkSession, topic: str, records: Iterable[Read], folder: Path) -> None:
     """Write the records as the job `archive` does."""
     rows = [
         Record(
@@ -56,10 +56,12 @@ def archived(spark: SparkSession, topic: str, records: Iterable[Read], folder: P
     [("reorder+merge+window", 1), ("all", 2)],
     ids=["one partition", "one task of several"],
 )
-def test_history_and_live_have_no_seam(
+def test_worker_continues_history(
     spark: SparkSession, kafka: SharedKafka, tmp_path: Path, stages: str, partitions: int
 ) -> None:
-    """With several partitions the rule is fixed: a learning rule would learn in each apart."""
+    """With several partitions the rule is fixed, because a learning rule would learn separately in
+    each partition.
+    """
     setting = settle(
         kafka.bootstrap,
         tmp_path,
@@ -76,8 +78,8 @@ def test_history_and_live_have_no_seam(
     clocks = read_all(setting.bootstrap, setting.topology.topics.clock)
     heard = [read for read in clocks if read.timestamp_ms <= until_ms]
     assert len(heard) > 20
-    archived(spark, setting.raw, history, tmp_path / "archive")
-    archived(spark, setting.topology.topics.clock, heard, tmp_path / "archive")
+    write_archive(spark, setting.raw, history, tmp_path / "archive")
+    write_archive(spark, setting.topology.topics.clock, heard, tmp_path / "archive")
 
     out = tmp_path / "out"
     asked = ("--topology", setting.path, "--in", tmp_path / "archive", "--out", out)

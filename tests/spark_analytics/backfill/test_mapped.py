@@ -1,5 +1,5 @@
-"""Examples: Spark reads topics of others by the conformance table. End to end: a backfill of an
-archive that is read by a mapping equals a replay of its dump.
+"""Examples: Spark reads foreign topics as the conformance table demands. End to end: a backfill of
+an archive that is read by a mapping matches a replay of its dump.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ BY_ID = TOPOLOGY.replace("seq: payload.n", "id: payload.id").replace(
 
 
 @pytest.mark.parametrize(("case", "mapping", "value", "expected"), cases_of("json"))
-def test_conformance_table(
+def test_spark_passes_conformance_table(
     case: str, mapping: dict[str, str], value: bytes | None, expected: Any
 ) -> None:
     topology = topology_of(mapping)
@@ -95,7 +95,7 @@ def foreign(rng: Random) -> list[Record]:
 @pytest.mark.parametrize(
     ("text", "other"), [(TOPOLOGY, "dead"), (BY_ID, "duplicate")], ids=["numbers", "ids"]
 )
-def test_mapped_backfill_equals_replay(
+def test_mapped_backfill_matches_replay(
     text: str, other: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     records = foreign(Random(3))

@@ -1,4 +1,4 @@
-"""Example: a file of one line that is larger than memory should become."""
+"""Example: a file that is one huge line is cut into pieces without keeping the line in memory."""
 
 from __future__ import annotations
 

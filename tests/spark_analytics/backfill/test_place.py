@@ -30,7 +30,7 @@ def written(place: Place, name: str) -> list[File]:
 
 
 def test_publish_leaves_only_whole_tables(tmp_path: Path) -> None:
-    """An empty folder may exist already."""
+    """An output folder can exist if it is empty."""
     out = tmp_path / "out"
     out.mkdir()
     place = Place(str(out))
@@ -45,7 +45,7 @@ def test_publish_leaves_only_whole_tables(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["out"]
 
 
-def test_next_run_removes_killed_folder(tmp_path: Path) -> None:
+def test_next_run_removes_killed_runs_files(tmp_path: Path) -> None:
     killed = (
         "import os, signal, sys\n"
         "from spark_analytics.backfill.place import Place\n"
@@ -89,7 +89,7 @@ def test_existing_files_are_kept(there: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a[1]", "a*", "what?", "{a,b}", "a\\b"])
 def test_lake_named_as_glob_is_refused(name: str) -> None:
-    """It is refused before a session is needed."""
+    """No session is needed to refuse the name."""
     lake: Any = SimpleNamespace(place=f"/tables/{name}")
     with pytest.raises(TablesRefused, match=r"^--out /tables/.*part of a pattern.*; name a folder"):
         LakeTables(lake, parse("streams: {default: {}}\n")).require(made=False)
@@ -107,7 +107,9 @@ def test_files_added_meanwhile_stay(tmp_path: Path) -> None:
 
 
 def test_killed_run_must_be_resumed(tmp_path: Path) -> None:
-    """Its files are half of a run, so the message asks for `--resume` and not for their removal."""
+    """A killed run leaves half of its files, so the message asks for `--resume` and not for their
+    removal.
+    """
     (tmp_path / "_state").mkdir()
     (tmp_path / "_state" / "coming.json").write_text("{}")
     with pytest.raises(PlaceRefused, match=r"was killed while it added its rows.*add --resume"):
@@ -118,7 +120,7 @@ def test_failed_run_leaves_kept_files_only(tmp_path: Path) -> None:
     out = tmp_path / "out"
     place = Place(str(out))
     written(place, "half")
-    out.mkdir()  # a catalog creates the folder
+    out.mkdir()  # A catalog creates the folder.
     place.discard()
     place.discard()
     assert list(tmp_path.iterdir()) == []
@@ -135,12 +137,12 @@ def test_failed_run_leaves_kept_files_only(tmp_path: Path) -> None:
     assert [str(each) for each in tmp_path.iterdir()] == [place.staged]
 
 
-def test_address_keeps_its_file_system(tmp_path: Path) -> None:
-    """Writers know the place by its address alone."""
-    published(f"{tmp_path.as_uri()}/out/", f"{tmp_path.as_uri()}/.out-", tmp_path)
+def test_staged_path_keeps_the_scheme(tmp_path: Path) -> None:
+    """Writers know the place only by its address."""
+    assert_published(f"{tmp_path.as_uri()}/out/", f"{tmp_path.as_uri()}/.out-", tmp_path)
 
 
-def published(address: str, staged: str, folder: Path) -> None:
+def assert_published(address: str, staged: str, folder: Path) -> None:
     """Assert that tables staged below that address end up in the folder's `out`."""
     place = Place(address)
     assert place.staged.startswith(staged)
@@ -161,11 +163,11 @@ def test_spark_address_keeps_its_spelling(tmp_path: Path, monkeypatch: pytest.Mo
 
     known = {**vars(fs), "FileSystem": Files}
     monkeypatch.setattr("spark_analytics.backfill.place.fs", SimpleNamespace(**known))
-    published("s3a://bucket/out", "s3a://bucket/.out-", tmp_path / "bucket")
+    assert_published("s3a://bucket/out", "s3a://bucket/.out-", tmp_path / "bucket")
     assert {address.partition("bucket")[0] for address in asked} == {"s3://"}
 
 
-def test_unknown_address_is_refused(tmp_path: Path) -> None:
+def test_unusable_address_is_refused(tmp_path: Path) -> None:
     for opened in (Place, Resumed):
         with pytest.raises(PlaceRefused, match=r"^--out nowhere://x/y: .*; name a folder$"):
             opened("nowhere://x/y")

@@ -1,5 +1,5 @@
-"""Law: a recording cut in two or more and resumed gives the output of the whole, without Spark.
-Examples: what is refused, and a run that was killed while it added its files.
+"""Law: a recording that is cut in two or more parts and resumed gives the output of the whole,
+without Spark. Examples: what is refused, and a run that was killed while it added its files.
 """
 
 from __future__ import annotations
@@ -77,13 +77,13 @@ def agrees(seed: int, folder: Path) -> None:
 
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("seed", FEW)
-def test_resumed_runs_equal_one_run(seed: int, tmp_path: Path) -> None:
+def test_resumed_runs_match_one_run(seed: int, tmp_path: Path) -> None:
     agrees(seed, tmp_path)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
-def test_many_cuts_equal_one_run(tmp_path: Path) -> None:
+def test_runs_over_many_cuts_match_one_run(tmp_path: Path) -> None:
     each_apart(MANY, tmp_path, agrees)
 
 
@@ -97,8 +97,10 @@ def without(setting: Setting, queries: Collection[str]) -> Setting:
     return setting._replace(topology="".join(kept))
 
 
-def standing(texts: Sequence[str]) -> list[str]:
-    """Return the current values: when a detector emits them depends on the queries beside it."""
+def current_values(texts: Sequence[str]) -> list[str]:
+    """Return the current values alone, because when a detector emits them depends on the other
+    queries.
+    """
     lines = map(json.loads, newest_lines({(None, "match"): list(texts)}))
     return sorted(f"{each['id']} {each['values']}" for each in lines if each["op"] != "retract")
 
@@ -127,7 +129,7 @@ def agrees_without(seed: int, folder: Path) -> bool:
     for key in {*wanted, *found}:
         said, now = (before if key[2] in left else wanted).get(key), found.get(key)
         if (key[2] or "").startswith("found_"):
-            said, now = standing(said or []), standing(now or [])
+            said, now = current_values(said or []), current_values(now or [])
         assert now == said, (seed, key, left)
     return True
 
@@ -138,7 +140,7 @@ def test_removed_queries_leave_their_rows(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
-def test_many_removed_queries(tmp_path: Path) -> None:
+def test_more_removals_leave_their_rows(tmp_path: Path) -> None:
     each_apart(MANY, tmp_path, agrees_without)
 
 
@@ -169,7 +171,7 @@ class Killed(BaseException):
 
 
 class Dying:
-    """A file system whose user is killed at the change of that number."""
+    """A file system whose user is killed at change number `dies_at`."""
 
     changes = ("move", "delete_file", "delete_dir", "create_dir", "open_output_stream")
 
@@ -190,7 +192,7 @@ def dying_at(change: int, path: str, _: str = "") -> tuple[Dying, str]:
 
 
 def test_next_run_completes_killed_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that had not begun to add its rows is done again."""
+    """A run that was killed before it added any rows is repeated."""
     rng = Random(2)
     topology = tmp_path / "t.yaml"
     topology.write_text(streams.topology(rng))
@@ -228,7 +230,7 @@ def test_next_run_completes_killed_run(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_clock_reports_are_carried_over(tmp_path: Path) -> None:
-    """A first run may have no event, and its clock reports count for the events of the next."""
+    """A first run has no event, and its clock report applies to the event of the next run."""
     (tmp_path / "t.yaml").write_text("streams: {s: {clock: {unsynced: reject}}}\n")
     setting = Setting((tmp_path / "t.yaml").read_text())
     word = json.dumps({"clock": "a", "at": 0, "offset": 7, "error": 2})
@@ -253,7 +255,7 @@ def test_changed_topology_is_refused(tmp_path: Path) -> None:
     resumed.find_new_queries(digests(setting._replace(topology=text)), TableForm())
 
 
-def test_readers_of_a_query_change_too() -> None:
+def test_change_affects_reading_queries() -> None:
     queries = {
         "ab": "PATTERN SEQ(A a, B b) WITHIN 1 s RETURN * INTO AB",
         "abc": "PATTERN SEQ(AB x, C c) WITHIN 1 s RETURN * INTO ABC",
@@ -275,7 +277,9 @@ def test_other_tables_are_refused(tmp_path: Path) -> None:
     setting, _ = begun_at(tmp_path)
     resumed = Resumed(str(tmp_path / "out"))
     resumed.find_new_queries(digests(setting), TableForm())
-    resumed.find_new_queries(digests(setting), TableForm(schema="v INT"))  # tables check the schema
+    resumed.find_new_queries(
+        digests(setting), TableForm(schema="v INT")
+    )  # Tables check the schema.
     other = TableForm("iceberg", "http://c", "v INT")
     says = "was written with --format parquet, .* --format iceberg --catalog http://c --schema 'v"
     with pytest.raises(PlaceRefused, match=says):
@@ -288,7 +292,7 @@ def test_other_tables_are_refused(tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-def test_resumed_folder_may_grow(spark: SparkSession, tmp_path: Path) -> None:
+def test_resumed_folder_can_grow(spark: SparkSession, tmp_path: Path) -> None:
     rng = Random(11)
     text = streams.topology(rng)
     whole = streams.recording(rng, tmp_path / "whole.jsonl", 200)
@@ -327,7 +331,7 @@ def test_changed_file_is_refused(file: Path) -> None:
         new_files([str(file)], known)
 
 
-def test_changed_file_of_same_size_refused(file: Path) -> None:
+def test_change_of_same_size_is_refused(file: Path) -> None:
     os.utime(file, ns=(WRITTEN_NS, WRITTEN_NS))
     known = {str(file): mark_of(str(file))}
     file.write_text("[]\n")
@@ -337,7 +341,7 @@ def test_changed_file_of_same_size_refused(file: Path) -> None:
     assert new_files([str(file)], known) == []
 
 
-def test_size_decides_without_time(file: Path) -> None:
+def test_size_alone_counts_without_time(file: Path) -> None:
     """Some file systems have no time of the last write."""
     assert new_files([str(file)], {str(file): [3, 0]}) == []
     file.write_text("{}\n\n")
@@ -346,7 +350,7 @@ def test_size_decides_without_time(file: Path) -> None:
 
 
 def test_archives_and_files_never_mix() -> None:
-    """Otherwise records left in the archive would be skipped, or read files forgotten."""
+    """A mix would skip records left in the archive, or forget which files were read."""
     of_files = ReadInput({"/a.jsonl": [3, 0]}, {}, {}, {})
     of_archives = ReadInput({}, {"raw/0": 5}, {}, {})
     for noted, path, archives, says in (
@@ -362,7 +366,7 @@ def test_archives_and_files_never_mix() -> None:
 
 
 def staged(folder: Path) -> str:
-    """Return a folder as a run makes it beside its tables."""
+    """Return a folder that a run makes beside its tables."""
     made = Place(str(folder / "out"), adds=True)
     return made.staged
 
@@ -443,7 +447,7 @@ def test_spelling_of_path_is_ignored(
 
 
 def test_new_file_must_sort_after_read_ones(tmp_path: Path) -> None:
-    """One run over all of them would have read it first."""
+    """A single run over all files would have read the new file first."""
     paths = [str(tmp_path / f"{number}.jsonl") for number in (1, 2, 3)]
     for path in paths:
         Path(path).write_text("{}\n")

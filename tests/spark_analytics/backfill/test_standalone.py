@@ -1,4 +1,4 @@
-"""End to end: a backfill on a master outside of this process. Executors get our code zipped."""
+"""End to end: a backfill on a master outside this process. The executors get our code as a zip."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def master(tmp_path: Path) -> Iterator[str]:
             process.wait(STOP_TIMEOUT_S)
 
 
-def test_remote_executors_equal_replay(master: str, tmp_path: Path) -> None:
+def test_remote_executors_match_replay(master: str, tmp_path: Path) -> None:
     rng = Random(21)
     (tmp_path / "t.yaml").write_text(streams.topology(rng))
     events = streams.recording(rng, tmp_path / "events.jsonl", 400)

@@ -1,4 +1,6 @@
-"""Law: lines cut into stretches, read apart and joined, give what reading them in one go gives."""
+"""Law: lines that are cut into stretches, read separately and joined give the same result as lines
+read in one go.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ SAID = Reading(by_time=frozenset({"t"}), units_ns={"m": 1_000}, max_ahead_ns=300
 
 
 def line(rng: Random, arrives: float) -> dict[str, Any] | None:
-    """Return a random line: good, bad or of clocks, with times or without; None is no JSON."""
+    """Return a random line: an event, a bad one or a clock report, with or without times. None is a
+    line that is not JSON.
+    """
     around = rng.choice((-1_000, 0, 1_000))
     kind = rng.random()
     values: dict[str, Any] = {

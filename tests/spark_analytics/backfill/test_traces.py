@@ -1,5 +1,5 @@
-"""Law: a backfill equals a replay, byte for byte, on every real trace. It runs in one, two and
-seven tasks, killed at work, and resumed day by day.
+"""Law: a backfill matches a replay, byte for byte, on every real trace. It runs in one, two and
+seven tasks, with killed tasks, and resumed day by day.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ TASKS = (1, 2, 7)
 
 
 class Killed(Exception):
-    """A task that was killed."""
+    """A kill of a task."""
 
 
 def dies_after(batches: Batches, taken: int) -> Iterator[object]:
@@ -56,8 +56,8 @@ def dies_after(batches: Batches, taken: int) -> Iterator[object]:
     raise Killed
 
 
-def tasks_killed(order: OrderGroups, parts: list[Path], tasks: int) -> RunOutput:
-    """Return the output of tasks that died halfway and were tried again."""
+def run_killed_tasks(order: OrderGroups, parts: list[Path], tasks: int) -> RunOutput:
+    """Return the output of tasks that died halfway and were retried."""
     rows: list[object] = []
     for batches in parcels_of(order.setting, parts, PIECE_BYTES, tasks):
         with pytest.raises(Killed):
@@ -67,7 +67,9 @@ def tasks_killed(order: OrderGroups, parts: list[Path], tasks: int) -> RunOutput
 
 
 def cut_by_day(name: str, most: int | None, tasks: int, folder: Path) -> None:
-    """Backfill a trace in a run for each day; the last one flushes."""
+    """Backfill a trace in a run for each day, and assert that the tables match a replay of all
+    days.
+    """
     (folder / "t.yaml").write_text(topology([name]))
     setting = Setting((folder / "t.yaml").read_text())
     cut = days(lines_of(name)[:most])
@@ -75,7 +77,7 @@ def cut_by_day(name: str, most: int | None, tasks: int, folder: Path) -> None:
         day = written(folder / "day.jsonl", lines)
 
         def killed(order: OrderGroups, day: Path = day) -> RunOutput:
-            return tasks_killed(order, [day], tasks)
+            return run_killed_tasks(order, [day], tasks)
 
         run_of_several(setting, folder / "out", run, killed, last=run == len(cut))
     whole = written(folder / "whole.jsonl", (line for lines in cut for line in lines))
@@ -85,14 +87,14 @@ def cut_by_day(name: str, most: int | None, tasks: int, folder: Path) -> None:
 
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("name", TRACES)
-def test_trace_cut_by_day(name: str, tmp_path: Path) -> None:
+def test_daily_runs_match_a_replay(name: str, tmp_path: Path) -> None:
     cut_by_day(name, FEW, TASKS[len(name) % 3], tmp_path)
 
 
 @pytest.mark.long
-@pytest.mark.timeout(3_600)  # the machine may be busy
+@pytest.mark.timeout(3_600)  # for a busy machine
 @pytest.mark.parametrize("name", TRACES)
-def test_whole_trace_cut_by_day(name: str, tmp_path: Path) -> None:
+def test_daily_runs_of_whole_trace_match(name: str, tmp_path: Path) -> None:
     cut_by_day(name, LONGEST.get(name), TASKS[len(name) % 3], tmp_path)
 
 
@@ -101,7 +103,7 @@ def test_whole_trace_cut_by_day(name: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 @pytest.mark.parametrize("tasks", TASKS)
-def test_all_traces_together(
+def test_all_traces_match_a_replay(
     tasks: int, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pieces, "PIECE_BYTES", 200_000)
@@ -117,7 +119,7 @@ def test_all_traces_together(
 @pytest.mark.timeout(1_200)
 @pytest.mark.parametrize("cores", [1, 2])  # one task, and one for each trace
 def test_traces_survive_killed_tasks(cores: int, tmp_path: Path) -> None:
-    """Python processes get kill -9 while they order; Spark tries their tasks again."""
+    """Python processes get kill -9 while they order; Spark retries their tasks."""
     names = [name for name in TRACES if name != "lorawan"]  # a third of all lines, of one station
     # The replay runs afterwards and kills nothing: the marks show that enough have died.
     marks = killing(tmp_path, number=240, kills=3)

@@ -1,4 +1,4 @@
-"""Examples: in DuckDB and in Spark the views of queries have the rows of a replay, with their
+"""Examples: in DuckDB and in Spark, the views of queries have the rows of a replay, with their
 types.
 """
 
@@ -70,8 +70,8 @@ def statements(history: Path, dialect: str) -> list[str]:
     return [each for each in answer.out.split(";\n") if each.strip()]
 
 
-def wanted(history: Path) -> tuple[list[Any], list[Any]]:
-    """Return the rows of both views by the lines of a replay."""
+def expected_rows(history: Path) -> tuple[list[Any], list[Any]]:
+    """Return the rows that a replay gives for both views."""
     lines, _ = replayed(history / "t.yaml", history / "raw.jsonl")
     results = [json.loads(text) for kind in ("window", "match") for text in lines["s", kind]]
     newest = {line["id"]: line["revision"] for line in sorted(results, key=lambda r: r["revision"])}
@@ -127,12 +127,12 @@ def rows(taken: Sequence[Any]) -> list[Any]:
     return sorted(shown)
 
 
-def in_duckdb(history: Path) -> duckdb.DuckDBPyConnection:
-    """Create the views in DuckDB, and assert that they hold the rows of a replay by type."""
+def check_in_duckdb(history: Path) -> duckdb.DuckDBPyConnection:
+    """Create the views in DuckDB, assert their rows and types, and return the database."""
     database = duckdb.connect()
     for each in statements(history, "duckdb"):
         database.sql(each)
-    windows, matches = wanted(history)
+    windows, matches = expected_rows(history)
     for view, columns, lines in ((BY, WINDOWS, windows), ("rise", MATCHES, matches)):
         named = ", ".join(f'"{column}"' for column in columns)
         own = "id, start_time, revision, final, current"
@@ -143,8 +143,9 @@ def in_duckdb(history: Path) -> duckdb.DuckDBPyConnection:
     return database
 
 
-def test_duckdb_views_equal_a_replay(history: Path) -> None:
-    database = in_duckdb(history)
+def test_duckdb_views_match_a_replay(history: Path) -> None:
+    """No column of the tables has a reserved word as its name."""
+    database = check_in_duckdb(history)
     events = database.sql("SELECT source, seq, v, place FROM typed_events").fetchall()
     assert len(events) == 100
     reserved = "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'"
@@ -154,20 +155,20 @@ def test_duckdb_views_equal_a_replay(history: Path) -> None:
 
 @pytest.mark.slow
 def test_duckdb_reads_the_same_after_kills(tmp_path: Path) -> None:
-    """Python processes get kill -9 while they order; Spark tries their tasks again."""
+    """Python processes get kill -9 while they order; Spark retries their tasks."""
     marks = killing(tmp_path, number=2, kills=2)
     text = TOPOLOGY.replace("[place, source]", "[place, source] AND meets(x.v)")
     (tmp_path / "t.yaml").write_text(f"functions: own.py\n{text}")
     recorded(tmp_path / "raw.jsonl")
     backfill_apart(tmp_path, tmp_path / "raw.jsonl", "--master", "local[2,8]")
     assert len(list(marks.iterdir())) == 2
-    in_duckdb(tmp_path)
+    check_in_duckdb(tmp_path)
 
 
-def test_spark_views_equal_a_replay(history: Path, spark: SparkSession) -> None:
+def test_spark_views_match_a_replay(history: Path, spark: SparkSession) -> None:
     for each in statements(history, "spark"):
         spark.sql(each)
-    windows, matches = wanted(history)
+    windows, matches = expected_rows(history)
     own = "id, start_time, revision, final, current"
     for view, columns, lines in ((BY, WINDOWS, windows), ("rise", MATCHES, matches)):
         named = ", ".join(f"`{column}`" for column in columns)

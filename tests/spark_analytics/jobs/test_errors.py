@@ -58,7 +58,7 @@ def test_cause_of_error_is_left_out() -> None:
     assert find_raised(RuntimeError(text)) == Raised(STATE, "two lines")
 
 
-def test_foreign_error_has_its_class() -> None:
+def test_foreign_error_shows_its_class() -> None:
     assert first_line(RuntimeError(f"{TRACE}KeyError: 'raw'\n")) == "KeyError: 'raw'"
     assert first_line(RuntimeError(f"{TRACE}MemoryError\n")) == "MemoryError"
     assert first_line(RuntimeError(f"{TRACE}cli.other.Silent\n")) == "cli.other.Silent"
@@ -71,7 +71,7 @@ def test_java_stack_is_left_out() -> None:
 
 
 class RaisedByJava(Exception):
-    """An error of Java as py4j raises it."""
+    """A Java error as py4j raises it."""
 
     def __init__(self, java: str) -> None:
         super().__init__("An error occurred while calling o1.collect")

@@ -58,7 +58,7 @@ def running(spark: SparkSession, output: Slow | Quick, path: Path) -> Running:
     return started
 
 
-def test_query_stops_in_a_batch(spark: SparkSession, tmp_path: Path) -> None:
+def test_query_stops_in_mid_batch(spark: SparkSession, tmp_path: Path) -> None:
     """Java gets a short message, which Spark recognizes as an interruption. With the trace that
     pyspark would pass on, Spark's thread runs out of stack.
     """
@@ -111,7 +111,7 @@ def test_batches_write_changelogs(spark: SparkSession, tmp_path: Path) -> None:
     assert len(before) == 2
 
 
-def test_parts_equal_cores_by_default(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_match_cores_by_default(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     before = spark.conf.get(PARTS)
     assert before is not None
     spark.conf.set(PARTS, "7")

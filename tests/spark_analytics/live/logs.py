@@ -77,7 +77,7 @@ def log(rng: Random, folder: Path, lines: int = 250, partitions: int = 2) -> Log
 def record(line: dict[str, Any], offset: int, ms: int, partition: int, topic: str) -> Record:
     if topic == CLOCKS:
         said = {key: value for key, value in line.items() if key != "clock"}
-        value = b"{}" if offset % 20 == 7 else json.dumps(said).encode()  # some are no reports
+        value = b"{}" if offset % 20 == 7 else json.dumps(said).encode()  # Some are not reports.
         return Record(line["clock"].encode(), value, [], offset, ms, partition, topic)
     names = {"source": NAMES.source, "seq": NAMES.seq, "ts": NAMES.ts}
     names |= {"stream": NAMES.stream, "type": NAMES.type}
@@ -123,7 +123,7 @@ def dumped(
 
 
 def replayed(topology: Topology, lines: Sequence[dict[str, Any]], until_ns: int) -> Lines:
-    """Return the output for these lines, where no other line has arrived by that time."""
+    """Return the output for these lines if no other line has arrived by that time."""
     reader = LineReader(topology.reading())
     rows = (Row(at, orjson.loads(orjson.dumps(line))) for at, line in enumerate(lines, start=1))
     replay = Replay(topology)

@@ -1,5 +1,5 @@
 """End to end, without Kafka: a live query over files of records, in batches, failing and restarted.
-Its tables equal a replay, and have the columns of a backfill.
+Its tables match a replay, and have the columns of a backfill.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def stretches(rng: Random, log: Log) -> list[list[Record]]:
 
 
 def write(folder: Path, parts: Sequence[Sequence[Record]]) -> None:
-    """Write a file for each part; Spark reads them by their age."""
+    """Write a file for each part; Spark reads the files by age."""
     folder.mkdir(parents=True, exist_ok=True)
     for number, part in enumerate(parts, start=len(list(folder.iterdir()))):
         rows = [
@@ -120,15 +120,17 @@ class Failing:
 
 
 def replay_of(text: str, log: Log) -> Lines:
-    """Return a replay up to the time when the log is known: no partition has ended before."""
+    """Return a replay up to the time until which the log is known: before the end of every
+    partition.
+    """
     topology = parse(text)
     until_ns = min(max(each.stamp_ms for each in records) for records in log.values()) * MS
     lines = logs.dumped(topology, chain(*log.values()))
     return logs.replayed(topology, [each for each in lines if each["arrival"] < until_ns], until_ns)
 
 
-def test_tables_equal_a_replay(spark: SparkSession, tmp_path: Path) -> None:
-    """Batches have four files. The first run fails twice and is started again."""
+def test_tables_match_a_replay(spark: SparkSession, tmp_path: Path) -> None:
+    """Batches have four files. The first run fails twice and is restarted."""
     rng = Random(3)
     text = logs.topology(rng)
     log = padded(logs.log(rng, tmp_path, 60))
@@ -159,7 +161,7 @@ queries:
 """
 
 
-def corrected(folder: Path) -> tuple[str, Log]:
+def full_workload(folder: Path) -> tuple[str, Log]:
     """Return a topology and a log that fill every table."""
     rng = Random(8)
     text = logs.topology(rng).partition("queries:")[0] + QUERIES
@@ -171,8 +173,10 @@ PER_BATCH = 6
 
 
 def test_lake_has_tables_of_backfill(spark: SparkSession, tmp_path: Path) -> None:
-    """Their columns are equal. Each line goes to the table of its kind, and results go to two."""
-    text, log = corrected(tmp_path)
+    """Columns are those of a backfill. Each line goes to the table of its kind, and results go to
+    two tables.
+    """
+    text, log = full_workload(tmp_path)
     topology = parse(text)
     said = replay_of(text, log)
     rows = []
@@ -205,10 +209,10 @@ def columns(frame: DataFrame) -> list[tuple[str, DataType]]:
 @pytest.mark.parametrize("kind", ["iceberg", "delta"])
 @pytest.mark.timeout(900)  # a dozen tables with many commits each take minutes on a busy machine
 def test_failed_batch_is_redone_in_lake(kind: Format, spark: SparkSession, tmp_path: Path) -> None:
-    """Tables have each line once, and the newest revision of each result. The first run fails in
-    its last batch, after appends and a merge, which are done again.
+    """A first run fails in its last batch, after appends and a merge, which are repeated. Tables
+    still have each line once, and the newest revision of each result.
     """
-    text, log = corrected(tmp_path)
+    text, log = full_workload(tmp_path)
     wanted = replay_of(text, log)
     assert {"event", "gap", "window", "match", "match_set", "join"} <= {at[1] for at in wanted}
     records, out = tmp_path / "records", tmp_path / "out"

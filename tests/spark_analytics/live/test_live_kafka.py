@@ -1,5 +1,5 @@
-"""End to end: `inorder spark live` on a real broker, in several runs, killed in between. Its tables
-equal a replay of the dumped topic.
+"""End to end: `inorder spark live` on a real broker, in several runs, killed between them. Its
+tables match a replay of the dumped topic.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ minute after the last one would look like a jump of the broker's clock."""
 
 
 def lines_of_replay(setting: Setting, folder: Path) -> tuple[Lines, int]:
-    """Return the lines of a replay, and when the last record arrived.
+    """Return the lines of a replay, and the arrival time of the last record.
 
-    Later output depends on how long one waits.
+    Later output depends on how long the replay waits.
     """
     lines = folder / "raw.jsonl"
     dump(setting, lines)
@@ -69,11 +69,11 @@ def agree(spark: SparkSession, setting: Setting, folder: Path, least: int = PART
 
 
 @pytest.mark.long
-def test_transaction_markers_are_no_silence(
+def test_transaction_marker_is_not_idleness(
     kafka: SharedKafka, spark: SparkSession, tmp_path: Path
 ) -> None:
     """Each batch takes one offset of a partition: a record, or its transaction's marker. The record
-    after a marker arrived before most records that the batch has of the other partition.
+    after a marker arrived before most of the other partition's records in that batch.
     """
     setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, others=("other",))
     plain = new_producer(kafka.bootstrap)
@@ -108,13 +108,13 @@ def last_of(commits: Path) -> int:
 
 @pytest.mark.chaos
 @pytest.mark.timeout(1_200)  # three starts of Spark, each a minute on a busy machine
-def test_killed_job_goes_on(kafka: SharedKafka, spark: SparkSession, tmp_path: Path) -> None:
+def test_killed_job_resumes(kafka: SharedKafka, spark: SparkSession, tmp_path: Path) -> None:
     setting = settle(kafka.bootstrap, tmp_path, stages=FUSED)
     conf = {**SETTINGS, STORE: ROCKSDB}
     commits = tmp_path / "checkpoints" / "live" / NAME / "commits"
     for number in (0, 1):  # one partition is empty: it is known up to a batch's time
         burst(setting, number)
-        wanted = last_of(commits) + 3  # a burst is six batches; their output may come in one
+        wanted = last_of(commits) + 3  # A burst is six batches; their output can come in one.
 
         def has_done(wanted: int = wanted) -> bool:
             return last_of(commits) >= wanted

@@ -18,7 +18,7 @@ from topology.model.sample import Declared
 from topology.wire.marked import StateUnreadable
 
 
-def kept() -> tuple[bytes, bytes]:
+def make_saved_state() -> tuple[bytes, bytes]:
     """Return a snapshot and an entry after it, with a buffered event and a clock report."""
     replay, common = (
         Replay(parse("streams: {default: {reorder: {start: zero}}}")),
@@ -33,7 +33,7 @@ def kept() -> tuple[bytes, bytes]:
 
 
 def test_saved_state_is_read_back() -> None:
-    first, behind = kept()
+    first, behind = make_saved_state()
     whole = fold(first, [behind])
     assert whole.now_ns == 10
     assert (len(whole.held), len(whole.words)) == (2, 2)
@@ -52,7 +52,7 @@ def test_saved_state_is_read_back() -> None:
 )
 @pytest.mark.parametrize("which", [0, 1])
 def test_damaged_state_is_refused(changed: Callable[[bytes], bytes], says: str, which: int) -> None:
-    contents = list(kept())
+    contents = list(make_saved_state())
     contents[which] = changed(contents[which])
     with pytest.raises(StateUnreadable, match=rf"the state .*{says}"):
         fold(contents[0], contents[1:])

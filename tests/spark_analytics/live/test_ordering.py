@@ -27,7 +27,7 @@ TICK_LAG_MS = 1_000
 
 
 class TableForm:
-    """A state of Spark, of one value or a list."""
+    """A Spark state of one value or of a list."""
 
     def __init__(self) -> None:
         self.values: list[Any] = []
@@ -36,7 +36,7 @@ class TableForm:
         return self.values[0] if self.values else None
 
     def update(self, value: Any) -> None:
-        """Update the value, which must be small: a large one may be cut off on its way to Java."""
+        """Update the value, which must be small: a large one can be cut off on its way to Java."""
         assert len(repr(value)) < 200
         self.values = [value]
 

@@ -1,5 +1,5 @@
 """Examples: how long transaction markers hold back time, and records that arrive after their time.
-The law in test_live_law.py covers how far time may go and the numbers of lines.
+The law in test_live_law.py covers how far time can advance and the numbers of lines.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def test_time_never_goes_back() -> None:
     known = partitions(A)
     known.release(50, 0)
     assert known.time_ns(LONG_AGO) == 50
-    known.add(stretch(A, 20))  # this line arrives after its time
+    known.add(stretch(A, 20))  # This line arrives after its time.
     assert known.time_ns(LONG_AGO) == 50
     assert known.begin_of(A) == 50
 
@@ -70,8 +70,8 @@ def test_markers_hold_time_for_some_batches() -> None:
 
 
 @pytest.mark.parametrize(("line", "held_ns"), [(True, 3), (False, 10 * (MOST_HIDDEN - 1) - 2)])
-def test_line_or_quiet_batch_ends_count(line: bool, held_ns: int) -> None:
-    """Among batches with only markers comes a line of the partition, or a batch without markers."""
+def test_line_or_quiet_batch_resets_count(line: bool, held_ns: int) -> None:
+    """Between batches of markers comes a line of the partition, or a batch without markers."""
     known = partitions(A, B)
     found = []
     for batch in range(1, 2 * MOST_HIDDEN):
@@ -97,7 +97,7 @@ TOPOLOGY = f"streams: {{a: {{input: {logs.RAW}, clock: {{unsynced: trust}}}}}}\n
 MARKS = (PartitionParcel(HIDDEN, 0, 0, b""),)
 
 
-def taken(
+def take_event(
     live: LiveGroup,
     ms: int,
     quiet_ms: int,
@@ -114,11 +114,11 @@ def taken(
 
 
 def test_record_after_its_time_is_reported() -> None:
-    """It counts as arriving at the time that was already reached."""
+    """A late record counts as arriving at the time that was already reached."""
     live = LiveGroup(parse(TOPOLOGY), 0, [A, B])
-    taken(live, 1_000, 2_000)
+    take_event(live, 1_000, 2_000)
     live.rest(5_000 * MS)
-    found = taken(live, 4_000, 6_000, partition=1)
+    found = take_event(live, 4_000, 6_000, partition=1)
     (line,) = [each.line for each in found if each.table == "overtaken"]
     assert (line["source"], line["arrival"], line["at"]) == ("s", 4_000 * MS, 5_000 * MS)
 
@@ -140,6 +140,6 @@ def test_late_report_names_its_source() -> None:
 def test_waiting_lines_are_bounded(marks: Sequence[PartitionParcel], says: str) -> None:
     live = LiveGroup(parse(TOPOLOGY), 0, [A, B], max_waiting=2)
     for ms in (1, 2):
-        assert taken(live, ms, 0, marks=marks) == []
+        assert take_event(live, ms, 0, marks=marks) == []
     with pytest.raises(TooManyWait, match=f"3 lines wait for raw/1, {says}"):
-        taken(live, 3, 0, marks=marks)
+        take_event(live, 3, 0, marks=marks)

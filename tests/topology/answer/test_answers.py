@@ -1,6 +1,6 @@
-"""Laws: a query with `answer: final` emits the last result that one with early results emits.
-Neither a restart nor a cut of the input changes it. The answer may change at a restart, and the
-final results stay the same.
+"""Laws: a query with `answer: final` emits the last result that the same query emits with early
+results. Neither a restart nor a cut of the input changes this. The answer can change at a
+restart, and the final results stay the same.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _topology(answer: str, **settings: str) -> Topology:
     return parse("\n".join(lines).format(other=answer, **wanted), detectors=DETECTORS)
 
 
-def _found(
+def _run_topology(
     topology: Topology,
     sent: list[RawEvent],
     restart: Callable[[int], Topology | None] | None = None,
@@ -66,14 +66,14 @@ def _found(
             state = through_changelog(saved.state)
             assert state == {key: value for key, value in kept.items() if value is not None}
             run = Replay(again)
-            run.restore(saved._replace(state=_shuffled(state, fate)))
+            run.restore(saved._replace(state=_shuffle(state, fate)))
     step = run.on_end()
     found += step.results if step is not None else ()
     return [each for each in found if isinstance(each, Result)]
 
 
-def _shuffled(state: dict[str, Any], fate: Random) -> dict[str, Any]:
-    """Return the state with its keys in any order, as a compacted log may have them."""
+def _shuffle(state: dict[str, Any], fate: Random) -> dict[str, Any]:
+    """Return the state with its keys in any order, as a compacted log can have them."""
     keys = sorted(state)
     fate.shuffle(keys)
     return {key: state[key] for key in keys}
@@ -90,14 +90,14 @@ def _cut(topology: Topology, sent: list[RawEvent], *, each_alone: bool = False) 
         yield part, first.at_ns if following is not None else None
 
 
-def _said(found: list[Result]) -> list[tuple[Any, ...]]:
+def _sorted_by_id(found: list[Result]) -> list[tuple[Any, ...]]:
     """Return the results of each query, in the order of the ids."""
     said = [(each.query, each.at_ns, each.id, each.confidence, content(each)) for each in found]
     return sorted(said, key=lambda each: each[:3])
 
 
-def _all(found: list[Result]) -> list[tuple[Any, ...]]:
-    """Return the results of each query, in its order."""
+def _by_query(found: list[Result]) -> list[tuple[Any, ...]]:
+    """Return the results of each query in the order of their emission."""
     said = [
         (each.query, each.at_ns, each.op, each.revision, each.id, content(each)) for each in found
     ]
@@ -123,37 +123,37 @@ def _only_final(found: list[Result]) -> list[Result]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("late", "allowance"), [("pass", "0s"), ("pass", "2s"), ("side", "200ms")])
-def test_final_equals_last_early_results(late: str, allowance: str) -> None:
+def test_final_matches_last_early_results(late: str, allowance: str) -> None:
     settings = {"late": late, "new_source_allowance": allowance}
     topology = _topology("final", **settings)
     for seed in range(3):
         sent = events(seed, 70)
-        final = _found(topology, sent)
-        early = _found(_topology("early, finals: true", **settings), sent)
+        final = _run_topology(topology, sent)
+        early = _run_topology(_topology("early, finals: true", **settings), sent)
         assert {each.op for each in final} == {EMIT}
         assert {each.revision for each in final} == {0}
         end_ns = final[-1].at_ns
         assert all(each.final or each.at_ns == end_ns for each in final)
-        assert _said(final) == _said(_only_final(early)), seed
+        assert _sorted_by_id(final) == _sorted_by_id(_only_final(early)), seed
         assert len({each.query for each in final}) == QUERIES
         fate = Random(seed)
-        hurt = _found(topology, sent, lambda _: topology if fate.random() < 0.3 else None)  # noqa: B023
-        assert _all(hurt) == _all(final)
-        assert _all(_found(topology, sent, each_alone=True)) == _all(final)
+        hurt = _run_topology(topology, sent, lambda _: topology if fate.random() < 0.3 else None)  # noqa: B023
+        assert _by_query(hurt) == _by_query(final)
+        assert _by_query(_run_topology(topology, sent, each_alone=True)) == _by_query(final)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), [("early", "final"), ("final", "early")])
-def test_answer_may_change_at_a_restart(before: str, after: str) -> None:
+def test_answer_can_change_at_a_restart(before: str, after: str) -> None:
     ops = set()
     for seed in range(4):
         sent = events(seed, 70)
         first, second = _topology(before), _topology(after)
         cut = [*_cut(first, sent)]
         half = len(cut) // 2
-        two = _found(first, sent, {half: second, half * 3 // 2: second}.get)
+        two = _run_topology(first, sent, {half: second, half * 3 // 2: second}.get)
         half_ns = cut[half][1]
-        assert standing(two) == standing(_found(_topology("final"), sent)), seed
+        assert standing(two) == standing(_run_topology(_topology("final"), sent)), seed
         if after == "final":
             new = [each for each in two if each.start_ns > half_ns and each.at_ns < two[-1].at_ns]
             assert new

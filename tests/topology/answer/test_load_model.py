@@ -51,7 +51,7 @@ def event(source: str, seq: int, ts_ns: int, lag_ms: int, key: str) -> RawEvent:
 
 
 class Log(NamedTuple):
-    """A log of three sources, some events of which are late, with idle times of all."""
+    """A log of three sources that have late events and are sometimes all idle."""
 
     length: int
     longest_ms: int
@@ -85,7 +85,7 @@ MANY_KEYS = Log(80, 1_500, 0.2, 250, one_of_many)
 """Keys come and go."""
 
 
-def ran(
+def run_log(
     topology: Topology,
     dice: Random,
     log: Log = FEW_KEYS,
@@ -188,8 +188,8 @@ def said(name: str, seed: int, *, hurt: bool) -> list[Any]:
     dear_ns = dice.choice((400_000, 2_000_000, 6_000_000, 15_000_000))
     step_ns = None if name == "plain" else dear_ns
     if not hurt:
-        return ran(topology, dice, log, step_ns=step_ns)
-    return ran(topology, dice, log, cuts=cuts, restarts=restarts, step_ns=step_ns)
+        return run_log(topology, dice, log, step_ns=step_ns)
+    return run_log(topology, dice, log, cuts=cuts, restarts=restarts, step_ns=step_ns)
 
 
 @pytest.mark.slow
@@ -203,7 +203,7 @@ def said(name: str, seed: int, *, hurt: bool) -> list[Any]:
 def test_cuts_and_restarts_change_nothing(
     name: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It also holds with few checkpoints."""
+    """Except in the plain case, only few checkpoints are kept."""
     if name != "plain":
         monkeypatch.setattr("topology.detector.unit.MAX_KEPT", 400)
     assert said(name, seed, hurt=True) == said(name, seed, hurt=False)

@@ -1,4 +1,4 @@
-"""Examples: the pieces into which time is cut where windows have no ends, and their state."""
+"""Examples: the pieces into which time is cut if windows have no ends, and their state."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def target(max_wait_ns: int = 2 * S) -> QualityTarget:
         (0, 300 * S, 1),
     ],
 )
-def test_length_of_a_piece(max_wait_ns: int, reach_ns: int, expected_ns: int) -> None:
+def test_piece_follows_wait_and_reach(max_wait_ns: int, reach_ns: int, expected_ns: int) -> None:
     assert piece_ns(max_wait_ns, reach_ns) == expected_ns
 
 
 def test_sparse_events_are_settled_seldom() -> None:
-    """For an hour an event comes every 90 s, and each may matter for five minutes."""
+    """For an hour an event comes every 90 s, and each can matter for five minutes."""
     seldom, looks = target(), 0
     for number in range(40):
         at_ns = number * 90 * S

@@ -1,5 +1,5 @@
-"""Examples: what is left of two seconds, and how far a query may read with it. Laws: replays keep
-to it under bursts of late events and a load step, and a restart changes nothing.
+"""Examples: what remains of two seconds, and how far a query can read with it. Laws: replays keep
+to that under bursts of late events and a load step, and a restart changes nothing.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def test_next_silences_save_little() -> None:
         assert spending.reach_ns <= most_ms * MS // HEAPS
 
 
-def test_foreign_spans_save_nothing() -> None:
+def test_spans_without_items_save_nothing() -> None:
     spending = _full(100_000, 400_000)
     for _ in range(2 * SPANS):
         spending.end(SPAN, 0, 0)
@@ -105,7 +105,7 @@ def test_nothing_read_means_no_limit() -> None:
     assert _full(100_000, 0).reach_ns == NEVER
 
 
-def test_wait_follows_what_is_left() -> None:
+def test_wait_follows_the_remaining_time() -> None:
     budget = Budget(100_000)
     for _ in range(40):
         budget.end_span(SPAN, 40 * MS, 900 * MS, 100, 0)
@@ -119,7 +119,7 @@ def test_wait_follows_what_is_left() -> None:
 
 
 def _after(state: int, event: Any) -> tuple[int, Any]:
-    """Return a state that never repeats once another event has come between."""
+    """Step a state that never recurs after an additional event."""
     state = (31 * state + event.seq) % 1_000_003
     return state, {"state": state} if not state % 8 else None
 
@@ -192,8 +192,8 @@ def _read_by(run: Replay) -> tuple[int, int]:
 def _beyond(spans: list[tuple[int, int, int]], but: int = 0) -> list[float]:
     """Return the share of replays beyond the free time, for each two seconds.
 
-    It leaves out the first two seconds, which have no figures yet, the last, and those open at
-    `but`.
+    The result leaves out the first two seconds, which have no figures yet, the last, and those open
+    at `but`.
     """
     beyond = []
     for at in range(SPANS, len(spans) - SPANS):
@@ -222,8 +222,8 @@ def test_replays_keep_to_free_time(text: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("text", [ONE, TOPOLOGY], ids=["one query", "two queries"])
 def test_replays_keep_to_free_time_at_step(text: str) -> None:
-    """Time that was spent before the load step stays spent, so spans that are open then are left
-    out.
+    """Time that was spent before the load step stays spent, so spans that are open at the step are
+    left out.
     """
     for seed in {1 + day % 4 for day in TODAY}:
         beyond = _beyond(_run(text, _step, seed=seed)[0], but=10 * SPANS // 2)

@@ -40,7 +40,7 @@ def declared(offset_ns: int | None, error_ns: int = 0, at: int = 0, place: int =
 
 
 def steady(count: int, source: str = "s", since: int = NOW) -> list[Event]:
-    """Return ten events a second of a right clock, 5 ms on the way."""
+    """Return ten events a second of a correct clock, each 5 ms on the way."""
     stamps_ns = [(since + 100 * seq) * MS for seq in range(count)]
     return [
         Event("default", source, 0, seq, ts_ns, ts_ns + 5 * MS, offset=seq)
@@ -82,7 +82,7 @@ def test_arrival_bounds_corrected_time(unsynced: Any, offset_ns: int, error_ns: 
 
 @pytest.mark.parametrize("unsynced", ["estimate", "trust"])
 def test_refuted_offset_is_dropped(unsynced: Any) -> None:
-    """Three events in a row refute it. Until then their timestamps follow the policy."""
+    """Three events in a row refute the offset. Until then their timestamps follow the policy."""
     operator = clock(unsynced, declared(HOUR * MS))
     out, _ = stamped(operator, steady(20))
     assert operator.jumps == 1
@@ -116,7 +116,7 @@ def test_retracted_offset_begins_segment(unsynced: Any) -> None:
 
 
 def test_only_new_offset_begins_segment() -> None:
-    """An equal offset with a larger error counts as new, because the true offset may differ by both
+    """An equal offset with a larger error counts as new, because the true offset can differ by both
     errors.
     """
     words = (

@@ -36,7 +36,7 @@ def test_after_selects_by_place_and_time() -> None:
     assert after.arrival_ns == 20
 
 
-def test_equal_arrivals_go_by_offset() -> None:
+def test_equal_arrivals_sort_by_offset() -> None:
     table = DriftTable()
     table.add(sample(10, offset=1))
     table.add(sample(10, offset=2))

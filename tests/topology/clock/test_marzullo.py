@@ -16,12 +16,12 @@ intervals = st.lists(
 
 
 @pytest.mark.parametrize(("n", "least"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3)])
-def test_majority(n: int, least: int) -> None:
+def test_majority_is_more_than_half(n: int, least: int) -> None:
     assert majority(n) == least
 
 
 @given(intervals)
-def test_lowest_most_covered_point(given_intervals: list[Interval]) -> None:
+def test_point_is_lowest_of_most_covered(given_intervals: list[Interval]) -> None:
     best, point = find_most_covered(given_intervals)
     cover = {at: sum(low <= at <= high for low, high in given_intervals) for at in range(-20, 31)}
     assert best == max(cover.values())
@@ -29,7 +29,7 @@ def test_lowest_most_covered_point(given_intervals: list[Interval]) -> None:
 
 
 @given(intervals, st.integers(1, 4))
-def test_true_ones_have_a_quorum(given_intervals: list[Interval], quorum: int) -> None:
+def test_true_intervals_have_a_quorum(given_intervals: list[Interval], quorum: int) -> None:
     cover = {at: sum(low <= at <= high for low, high in given_intervals) for at in range(-20, 31)}
     expected = [
         at

@@ -33,8 +33,8 @@ UNKNOWN_RATE_NS = 140 * US
 """The width from the unknown rate after one burst: 250 ppm up to the end of its cell, each way."""
 
 
-def test_golden_round_of_thesis() -> None:
-    """Three such rounds sync the clock (spec 2.1)."""
+def test_golden_rounds_bound_the_offset() -> None:
+    """Three rounds like the one in spec 2.1 sync the clock."""
     clock = model()
     for later_ns in (0, 1, 2):
         sample = golden()
@@ -54,7 +54,7 @@ def test_three_different_rounds_sync() -> None:
 
 
 def test_one_of_many_servers_does_not_sync() -> None:
-    """Its offset is wrong by two seconds, and its rounds arrive first."""
+    """One server's offset is wrong by two seconds, and its rounds arrive first."""
     liar = burst(AT, 2 * S, server="a", n=10)
     others = [burst(AT + S, server=name, n=2) for name in "bc"]
     told = fed(liar, model(servers=3))
@@ -69,9 +69,10 @@ def test_one_of_many_servers_does_not_sync() -> None:
         assert low_ns <= 0 <= high_ns < 20 * MS
 
 
-def test_two_servers_that_disagree() -> None:
+def test_disagreeing_servers_are_suspect() -> None:
+    """With a smaller `max_error`, the clock stays unsynced."""
     clock = fed(burst(AT, 2 * S, server="a") + burst(AT, server="b"), model(servers=3))
-    assert clock.cell(AT).state == UNSYNCED  # the span of both is wider than `max_error`
+    assert clock.cell(AT).state == UNSYNCED  # The span of both is wider than `max_error`.
     wide = fed(burst(AT, 2 * S, server="a") + burst(AT, server="b"), model(max_error_ns=HOUR))
     assert wide.cell(AT).state == SUSPECT
     low_ns, high_ns = interval(wide, AT)
@@ -95,7 +96,7 @@ def test_bounds_of_silent_servers_hold_over() -> None:
     assert fed(first + alone, model()).cell(late_ns).state == SYNCED  # no number of servers was set
 
 
-def test_states_by_age_of_rounds() -> None:
+def test_state_follows_age_of_rounds() -> None:
     clock = fed(burst(AT, n=10) + burst(AT + 60 * S) + burst(AT + 120 * S))
     states = [clock.cell(AT + (120 + s) * S).state for s in (-303, -299, 0, 179, 183, 600)]
     assert states == [STALE, SYNCED, SYNCED, SYNCED, STALE, UNSYNCED]
@@ -178,7 +179,7 @@ def test_three_agreeing_rounds_are_a_jump(jump_ns: int) -> None:
 
 
 def test_false_first_round_is_outnumbered() -> None:
-    """It is no jump, since one round does not sync the clock."""
+    """No jump is counted, since one round does not sync the clock."""
     clock = fed([round_at(AT, S), *burst(AT + 20 * MS, 0, n=3)])
     assert (clock.falsetickers, clock.jumps, clock.segment) == (1, 0, 0)
     assert holds(clock, AT, 0)
@@ -220,7 +221,7 @@ def test_step_back_is_a_step() -> None:
     assert clock.segment == 4
 
 
-def test_source_may_name_its_segment() -> None:
+def test_source_can_name_its_segment() -> None:
     clock = fed([round_at(AT + i, 0, segment=3) for i in range(3)])
     assert clock.segment == 0
     clock.add(round_at(AT + S, 50 * MS, segment=4))
@@ -242,7 +243,7 @@ def test_begin_segment_drops_old_rounds() -> None:
     assert (clock.segment, clock.cell(AT).state, clock.late) == (1, UNSYNCED, len(old))
 
 
-def test_one_round_of_2200_changes_nothing() -> None:
+def test_one_round_from_2200_changes_nothing() -> None:
     far_ns = 180 * 365 * 24 * HOUR
     clock = fed(burst(AT, 0, n=10) + burst(AT + far_ns, 0, n=1))
     assert clock.cell(AT).state == SYNCED
@@ -252,13 +253,13 @@ def test_one_round_of_2200_changes_nothing() -> None:
 
 
 def test_early_round_is_not_false() -> None:
-    """It was set aside as too new, and rounds that arrive later bring it in."""
+    """A round that was set aside as too new is brought in by later rounds."""
     clock = fed(burst(AT, 0, n=10) + burst(AT + 400 * S, n=1))
     fed(burst(AT + 250 * S, n=1) + burst(AT + 450 * S, n=1), clock)
     assert (clock.falsetickers, clock.cell(AT + 450 * S).state) == (0, SYNCED)
 
 
-def test_recovery_from_a_wrong_date() -> None:
+def test_clock_recovers_from_a_wrong_date() -> None:
     """Arrival times were always right; only the server's clock was wrong at its start."""
     far_ns = 180 * 365 * 24 * HOUR
     wrong = burst(AT + far_ns, 0)
@@ -294,7 +295,7 @@ def test_false_server_of_three_is_counted(lie_ns: int) -> None:
     honest = fed([sample for sample in rounds if sample.server != "liar"])
     assert interval(clock, AT) == interval(honest, AT)
     assert clock.cell(AT).state == SYNCED
-    assert clock.falsetickers == 2  # two of its four rounds: those since the clock is synced
+    assert clock.falsetickers == 2  # two of its four rounds: those since the clock synced
     assert clock.segment == 0
 
 
@@ -332,7 +333,7 @@ def test_servers_are_bounded() -> None:
 
 @pytest.mark.slow
 def test_state_is_bounded() -> None:
-    """It gets ten rounds a second for eight minutes, and a thousand that contradict."""
+    """A clock gets ten rounds a second for eight minutes, then a thousand contradicting rounds."""
     clock = fed(sample for i in range(480) for sample in burst(AT + i * S, n=10))
     (view,) = clock._views.values()
     assert len(view.belief._uppers.times_ns) <= MAX_BOUNDS

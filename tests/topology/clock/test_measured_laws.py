@@ -38,8 +38,8 @@ def session(seed: int, rate_ppm: int = 0, bursts: int = 4) -> list[Sample]:
     ]
 
 
-def shifted(sample: Sample, by_ns: int) -> Sample:
-    """Return the same round, of a source whose clock shows so much more."""
+def shift(sample: Sample, by_ns: int) -> Sample:
+    """Return the same round of a source whose clock is ahead by `by_ns`."""
     times = sample.t1_ns + by_ns, sample.t2_ns, sample.t3_ns, sample.t4_ns + by_ns
     return Sample(sample.source, *times, sample.arrival_ns)
 
@@ -70,10 +70,10 @@ def test_repeated_false_round_is_ignored(seed: int) -> None:
 @settings(max_examples=40, deadline=None)
 @given(seed=seeds, by_cells=st.integers(-(1 << 22), 1 << 22))
 def test_constant_moves_only_the_offset(seed: int, by_cells: int) -> None:
-    """It moves by whole cells of the source's time, so the grid is the same."""
+    """Each constant is a whole number of cells, so the grid is the same."""
     by_ns = by_cells << 30
     rounds = session(seed)
-    here, there = fed(rounds), fed(shifted(sample, by_ns) for sample in rounds)
+    here, there = fed(rounds), fed(shift(sample, by_ns) for sample in rounds)
     for after_s in (-60, 0, 31, 180, 900):
         one, other = here.cell(AT + after_s * S), there.cell(AT + after_s * S + by_ns)
         other.start_ns -= by_ns
@@ -88,8 +88,8 @@ delays = st.tuples(st.integers(0, 5 * MS), st.integers(0, 5 * MS))
 @given(ways=st.lists(delays, min_size=4, max_size=12))
 def test_more_rounds_never_widen_the_span(ways: list[tuple[int, int]]) -> None:
     """All rounds begin and end together by the source, and differ in the server's time. Only the
-    possible span never widens. The estimate moves inside of it, and the error reaches to the
-    farther end, so it may grow.
+    possible span never widens. The estimate moves inside that span, and the error reaches to the
+    farther end, so it can grow.
     """
     clock = model(max_error_ns=HOUR)
     before = None
@@ -117,7 +117,7 @@ def possible(clock: MeasuredClock) -> tuple[int, int]:
     offset_ns=st.integers(-HOUR, HOUR),
     at_s=st.sampled_from((0, 1_750_000_000, 7_258_118_400)),
 )
-def test_true_offset_is_inside(seed: int, rate_ppm: int, offset_ns: int, at_s: int) -> None:
+def test_true_offset_is_within_error(seed: int, rate_ppm: int, offset_ns: int, at_s: int) -> None:
     """Delays, hour and year vary."""
     random = Random(seed)
 
@@ -158,7 +158,7 @@ def test_line_of_a_cell_contains_the_bounds(seed: int) -> None:
 
 @pytest.mark.parametrize("cut", [0, 1, 3, 11, 14, 18])
 def test_restored_clock_has_the_same_cells(cut: int) -> None:
-    """Its state passes through JSON, with false rounds, a jump and two servers."""
+    """State passes through JSON, with false rounds, a jump and two servers."""
     rounds = session(5)
     rounds[12:12] = [round_at(AT + 61 * S, 9 * S)]
     rounds += burst(AT + 300 * S, HOUR) + burst(AT + 301 * S, HOUR, server="b")

@@ -94,7 +94,7 @@ def test_correction_ends_near_zero() -> None:
     delays=st.lists(st.integers(0, 40), min_size=5, max_size=60),
     every=st.integers(1, 20_000),
 )
-def test_true_offset_is_inside_small_delays(
+def test_offset_error_covers_small_delays(
     offset: int, skew_ppm: int, delays: list[int], every: int
 ) -> None:
     one_way = OneWay(100_000, MEND_ABOVE)

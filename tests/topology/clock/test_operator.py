@@ -54,8 +54,8 @@ def steady(count: int, behind: int = 0) -> list[Event]:
     return [event(seq, 100 * seq, 100 * seq + 5 + behind) for seq in range(count)]
 
 
-def jumped(by: int, count: int = 20) -> list[Event]:
-    """Return the same of a clock that is right until its tenth event, and then `by` ms ahead."""
+def jump_after_ten(by: int, count: int = 20) -> list[Event]:
+    """Return ten events a second of a clock that is right for ten events and then `by` ms ahead."""
     events = steady(count)
     for each in events[10:]:
         each.ts_ns += by * MS
@@ -70,7 +70,7 @@ def stamped(operator: Clock, *events: Event) -> list[Event]:
 
 
 def round_at(arrival: int, behind: int, each_way: int = 2, server: str = "") -> Sample:
-    """Return a round that ended at its arrival, of a source whose clock is behind."""
+    """Return a round that ended on arrival, of a source whose clock is `behind` ms behind."""
     t1 = arrival - 2 * each_way - behind
     t2 = arrival - each_way
     times = (t1, t2, t2, t1 + 2 * each_way)
@@ -153,6 +153,7 @@ def test_control_events_of_reorder_pass() -> None:
 
 
 def test_reject_leaves_no_gap() -> None:
+    """A dead event is passed on, so its sequence number does not go missing."""
     step: Any = clock("reject").on_batch([event(0, 10, 50)], 50 * MS)
     assert [e.kind for e in step.released] == [DEAD]
     (dead,) = step.reports
@@ -178,11 +179,11 @@ def test_plausible_clock_is_kept() -> None:
 def test_clock_behind_is_corrected_after_2_s() -> None:
     out = stamps(stamped(clock("estimate"), *steady(40, HOUR)))
     for seq, (ref_time, error) in enumerate(out):
-        if seq < 20:  # for two seconds it may be a backlog of a right clock
+        if seq < 20:  # For two seconds this can be a backlog of a right clock.
             assert (ref_time, error) == (100 * seq, 500)
         else:
             assert ref_time == HOUR + 100 * seq + 5 - 20
-            assert 480 <= error <= 481  # plus the drift since the begin of the bin
+            assert 480 <= error <= 481  # plus the drift since the start of the bin
 
 
 def test_clock_ahead_is_corrected_at_once() -> None:
@@ -192,7 +193,7 @@ def test_clock_ahead_is_corrected_at_once() -> None:
         assert 0 <= error - (480 + 10 * S if seq < 20 else 480) <= 1
 
 
-def test_one_wild_timestamp_stays_alone() -> None:
+def test_wild_timestamp_affects_no_other() -> None:
     events = steady(20)
     events[10].ts_ns += 100 * HOUR * MS
     out = stamped(clock("estimate"), *events)
@@ -203,7 +204,7 @@ def test_one_wild_timestamp_stays_alone() -> None:
 
 def test_three_agreeing_events_are_a_jump() -> None:
     operator = clock("estimate")
-    out = stamped(operator, *jumped(2 * HOUR))
+    out = stamped(operator, *jump_after_ten(2 * HOUR))
     assert operator.jumps == 1
     for seq, (ref_time, _) in enumerate(stamps(out)):
         assert abs(ref_time - 100 * seq) <= 20
@@ -212,7 +213,7 @@ def test_three_agreeing_events_are_a_jump() -> None:
 
 def test_lasting_set_back_is_a_jump() -> None:
     operator = clock("estimate")
-    out = stamped(operator, *jumped(-HOUR, 200))
+    out = stamped(operator, *jump_after_ten(-HOUR, 200))
     assert operator.jumps == 1
     for seq, (ref_time, _) in enumerate(stamps(out)):
         if seq < 10 or seq >= 10 + 100:  # ten seconds
@@ -224,7 +225,9 @@ def test_lasting_set_back_is_a_jump() -> None:
 
 @pytest.mark.parametrize("by", [1_200, 3 * S, 15 * S, 30 * S, HOUR])
 def test_error_covers_a_set_back(by: int) -> None:
-    for seq, (ref_time, error) in enumerate(stamps(stamped(clock("estimate"), *jumped(-by, 200)))):
+    for seq, (ref_time, error) in enumerate(
+        stamps(stamped(clock("estimate"), *jump_after_ten(-by, 200)))
+    ):
         assert abs(ref_time - 100 * seq) <= error
 
 
@@ -240,7 +243,7 @@ def test_wrong_start_costs_three_events() -> None:
 
 def test_large_set_back_of_gateway_is_a_jump() -> None:
     operator = clock("estimate")
-    events = jumped(-60 * S, 300)
+    events = jump_after_ten(-60 * S, 300)
     for each in events:
         if each.seq % 8 in (3, 4):
             each.ts_ns -= 3 * S * MS
@@ -297,7 +300,7 @@ def test_sample_applies_after_activation() -> None:
     assert abs(ref_after - (NOW + 10)) <= 3
 
 
-def test_order_of_filling_is_ignored() -> None:
+def test_filling_order_is_ignored() -> None:
     events = [event(seq, NOW + 300 * seq, NOW + 300 * seq + 55) for seq in range(12)]
     samples = [round_at(NOW + 20 * i, 50) for i in range(10)]
     at_once, by_and_by = DriftTable(), DriftTable()
@@ -317,6 +320,7 @@ def test_order_of_filling_is_ignored() -> None:
 
 @pytest.mark.parametrize(("rounds", "settings"), [(2, {}), (10, {"sync": "none"})])
 def test_too_few_rounds_do_not_sync(rounds: int, settings: dict[str, Any]) -> None:
+    """With `sync: none`, even ten rounds do not sync the clock."""
     operator = clock(table=synced(50, rounds=rounds), **settings)
     (out,) = stamped(operator, event(0, NOW, NOW + 5 * S))
     assert stamps([out]) == [(NOW, 0)]
@@ -338,7 +342,7 @@ def test_declared_offset_beats_samples() -> None:
 
 
 def test_new_server_keeps_measured_offset() -> None:
-    """Until the new server has enough rounds the clock is unsynced. Under `trust` the measured
+    """Until the new server has enough rounds, the clock is unsynced. Under `trust` the measured
     offset stays.
     """
     table = synced(behind=HOUR)
@@ -491,8 +495,8 @@ def test_new_source_drops_idle_ones() -> None:
     assert operator.figures()["forgotten"] == 2
 
 
-def slow(seed: int) -> list[Event]:
-    """Return events of a source that sends about once in a cell, by a clock that may jump."""
+def slow_events(seed: int) -> list[Event]:
+    """Return events of a source that sends about once in a cell and whose clock can jump."""
     rng = Random(seed)
     now, skew = NOW, rng.choice((0, 0, -3_000, 3_000, 90_000))
     events = []
@@ -519,15 +523,15 @@ def run(events: list[Event], cells: list[int], monkeypatch: pytest.MonkeyPatch) 
         return stamps(released), [each.segment for each in released], it.snapshot()
 
 
-def test_note_computes_one_cell(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the shortcut, the cell is also computed before each note, with the same output."""
+def test_shortcut_computes_fewer_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Output is the same without the shortcut."""
     if not hasattr(SourceClock.enter_cell, "__code__"):
         pytest.skip("methods of the compiled core cannot be replaced")
     once: list[int] = []
     twice: list[int] = []
     for seed in range(20):
-        answer = run(slow(seed), once, monkeypatch)
+        answer = run(slow_events(seed), once, monkeypatch)
         with monkeypatch.context() as patch:
             patch.setattr(SourceClock, "_waits_for_note", lambda *_: False)
-            assert answer == run(slow(seed), twice, monkeypatch), seed
+            assert answer == run(slow_events(seed), twice, monkeypatch), seed
     assert len(once) < len(twice)

@@ -27,7 +27,7 @@ BY_STREAM = "a: {keyed_by: stream}, b: {keyed_by: stream}"
     ],
 )
 def test_stages_are_one_by_default(text: str, stages: list[str], why: str) -> None:
-    """Its name is the same whatever the file needs, so the stage keeps its state."""
+    """A single stage's name does not depend on the file's needs, so the stage keeps its state."""
     topology = parse(text)
     assert [stage.name for stage in topology.stages] == stages
     assert why in topology.cut.why
@@ -35,8 +35,8 @@ def test_stages_are_one_by_default(text: str, stages: list[str], why: str) -> No
 
 
 @pytest.mark.parametrize("stages", ["all, window", "reorder, all", "all, all", "detector, all"])
-def test_only_detector_may_follow_all(stages: str) -> None:
-    """One line reports it, however many operators are named twice."""
+def test_only_detector_can_follow_all(stages: str) -> None:
+    """One line reports the error, however many operators are named twice."""
     said = (
         "stages (line 2): `all` has all operators, so only `detector` can follow it;"
         " write [all] alone, or name each stage: [reorder+merge, window]"
@@ -62,14 +62,18 @@ JOINED = f"queries: {{q: {{join: interval 40ms, {SIDES}}}}}\n"
         ("a: {}, b: {input: o}, c: {input: p}", JOINED, [["events.raw", "o"], ["p"]]),
     ],
 )
-def test_topics_read_together(streams: str, joined: str, groups: list[list[str]]) -> None:
-    """Partitions in which a stream may be are read together, and so are those of joined streams."""
+def test_related_topics_are_read_together(
+    streams: str, joined: str, groups: list[list[str]]
+) -> None:
+    """Partitions that can contain the same stream are read together, and so are those of joined
+    streams.
+    """
     assert parse(f"streams: {{{streams}}}\n{joined}").topics_read_together == groups
 
 
 def test_detectors_have_their_own_stage() -> None:
-    """A function that hangs then holds up nothing else. A detector that needs MERGE shares its
-    stage.
+    """A detector that hangs then delays no other operator. A detector that needs MERGE or other
+    results shares their stage.
     """
     text = """
 streams: {default: {}}

@@ -70,7 +70,7 @@ def test_arrival_field_is_for_files_only() -> None:
     assert reading_of(with_it) == reading_of(without)
 
 
-def test_filled_mapping_is_the_same() -> None:
+def test_filled_mapping_means_the_same() -> None:
     whole = fill(yaml.safe_load(SOUND))
     assert parse(whole).streams["presses"].mapping() == parse(SOUND).streams["presses"].mapping()
 

@@ -34,7 +34,7 @@ OF_BOTH = "sides: {x: {stream: a}, y: {stream: b}}"
         ("sliding 10s every 2s", JoinCondition("sliding", size_ns=10 * S, every_ns=2 * S)),
     ],
 )
-def test_kinds_are_read(spelling: str, condition: JoinCondition) -> None:
+def test_join_conditions_are_read(spelling: str, condition: JoinCondition) -> None:
     assert parse(f"{BASE}    join: {spelling}\n").queries_of(JoinQuery)["seen"].join == condition
 
 
@@ -62,7 +62,7 @@ def test_settings_reach_the_operator() -> None:
     )
 
 
-def test_side_may_have_its_own_key() -> None:
+def test_side_can_have_its_own_key() -> None:
     topology = parse(
         "streams: {only: {}}\nqueries:\n  q: {join: tumbling 1s, key: payload.x,"
         " sides: {a: {type: A}, b: {type: B, key: payload.y}}}"
@@ -71,7 +71,7 @@ def test_side_may_have_its_own_key() -> None:
     assert (query.streams, query.key_paths) == (["only", "only"], [("x",), ("y",)])
 
 
-def test_joined_streams_share_a_name() -> None:
+def test_joined_streams_share_partition_name() -> None:
     more = "  other: {join: tumbling 1s, sides: {a: {stream: video}, b: {stream: sound}}}\n"
     assert [parse(JOIN).partition_name_of(name) for name in ("pitch", "video", "sound")] == [
         "pitch",

@@ -334,7 +334,7 @@ def test_problems_come_in_file_order() -> None:
     )
 
 
-def test_mapping_has_no_lines() -> None:
+def test_problem_in_mapping_has_no_line() -> None:
     (problem,) = refusal({"streams": {"a": {"reorder": {"max_wait": 500}}}})
     assert problem.line is None
     assert str(problem) == "streams.a.reorder.max_wait: `500` has no unit; write 500ms"

@@ -37,8 +37,8 @@ def test_default_stream_is_enough(source: Any) -> None:
     assert parse(source) == Topology(streams={"default": StreamConfig()})
 
 
-def test_defaults_not_on_the_page() -> None:
-    """MERGE takes over settings from others, and the stages have defaults too."""
+def test_derived_defaults_are_resolved() -> None:
+    """MERGE takes settings from other sections, and the stages have defaults too."""
     topology = parse(MINIMAL)
     stream = resolve_stream(topology, "default")
     assert (stream.input, stream.output) == ("events.raw", "events.ordered")
@@ -147,5 +147,5 @@ def test_anchors_share_settings() -> None:
     assert topology.streams["c"].reorder.rule == "fixed"
 
 
-def test_default_wait_may_be_written() -> None:
+def test_default_wait_can_be_written() -> None:
     assert parse("streams: {a: {merge: {wait: delay}}}") == parse("streams: {a: {}}")

@@ -120,7 +120,7 @@ def test_message_hides_internals() -> None:
             assert internal not in said
 
 
-def test_text_and_values_are_equal() -> None:
+def test_text_and_values_mean_the_same() -> None:
     said = """
 streams: {default: {}}
 stages: [reorder+merge, window, join]
@@ -176,14 +176,14 @@ def test_topology_survives_a_dump() -> None:
     assert (changed.checkpoint_ns, changed.queries) == (5, topology.queries)
 
 
-def test_written_default_counts() -> None:
+def test_misplaced_default_is_refused() -> None:
     said = 'streams: {default: {}}\nqueries: {p: {pattern: "PATTERN A a WITHIN 1 s", early: 0s}}'
     with pytest.raises(ValueError, match="early.*belongs to a window"):
         parse(said)
 
 
 def test_parameter_is_refused() -> None:
-    """A topology gives no values to parameters, so the pattern is refused before events arrive."""
+    """A topology gives parameters no values, so the pattern is refused before events arrive."""
     text = "PATTERN SEQ(D d, R r) WHERE r.x > $least WITHIN 1 s"
     with pytest.raises(QueryRefused, match=r"`\$least` has no value"):
         pattern(text)

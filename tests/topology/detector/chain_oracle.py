@@ -1,5 +1,5 @@
 """An oracle for chains of detectors over events in order. It runs level by level, each over all
-results of the levels below. It is slow and simple.
+results of the levels below, and is slow and simple.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Level:
     Attributes:
         key: A name in the payload.
         reads: The queries whose results it reads.
-        stream: Whether it reads the events, too.
+        stream: Whether it also reads the events.
     """
 
     query: str

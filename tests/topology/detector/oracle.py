@@ -23,7 +23,7 @@ TIMER, END = -1, -2
 
 
 class Told(NamedTuple):
-    """A group of results at once. `cause` is the number of an event in the log, TIMER or END."""
+    """Results emitted together. `cause` is the number of an event in the log, TIMER or END."""
 
     found: list[Found]
     time_ns: int

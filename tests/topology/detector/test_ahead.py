@@ -1,5 +1,5 @@
-"""Law: speculative detectors give the same results after a restart, while their MERGE buffers a
-late copy of an event beside the event itself. It also holds if the events before it get other
+"""Law: speculative detectors give the same results after a restart, even while their MERGE buffers
+a late duplicate beside the event itself. The law also holds if the events before it get other
 offsets, as when a worker starts after a history.
 """
 
@@ -40,7 +40,7 @@ def said(events: list[Event], *, restarts: bool, moved: int = 0) -> Outputs:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds_of_today(8))
-def test_late_copy_is_not_the_event(seed: int) -> None:
+def test_late_duplicate_is_not_the_event(seed: int) -> None:
     events = with_copies(Random(seed))
     for event in events:
         event.value = {"key": "ab"[event.seq % 2], "v": event.seq}

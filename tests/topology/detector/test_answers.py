@@ -115,7 +115,9 @@ def standing(records: Sequence[Any]) -> dict[str, Any]:
 
 
 def waited(records: list[Any], *but: str) -> bool:
-    """Return whether all results are final, except of these queries and at the input's end."""
+    """Return whether all results are final, except those of the queries `but` and those at the
+    input's end.
+    """
     last_ns = max(each.at_ns for each in records)
     opened = [each for each in records if not each.final and each.query not in but]
     return all(each.at_ns == last_ns for each in opened)
@@ -141,8 +143,8 @@ def test_all_answers_agree(late: str, allowance: str) -> None:
 
 
 @pytest.mark.slow
-def test_confidence_with_and_without_finals() -> None:
-    """Windows and sessions are `uncertain` until no event can change them."""
+def test_finals_make_confidence_agree() -> None:
+    """Without `finals`, some results of `answer: early` stay `uncertain`."""
     sent = events(0, 70)
 
     def sure(answer: str, finals: str = "") -> dict[str, tuple[str, bool]]:

@@ -1,4 +1,4 @@
-"""Examples: detectors that raise, do not end, grow, or are no functions. Each fault is counted and
+"""Examples: detectors that raise, never end, grow, or are not functions. Each fault is counted and
 named.
 """
 
@@ -50,8 +50,8 @@ def note(records: list[Record], stand: dict[str, Any]) -> None:
 
 
 def read(unit: Unit, seq: int, stand: dict[str, Any], *, is_speculative: bool) -> None:
-    """Add an event whose instant and payload equal its number; it is final unless it is
-    speculative.
+    """Add an event whose instant and payload are its number. Unless speculative, the event becomes
+    final.
     """
     unit.put("", LogEntry(Seen("A", seq, seq, "s", 0, seq)))
     note(unit.advance(behind(seq), key_before_all_at(0) if is_speculative else behind(seq)), stand)
@@ -175,9 +175,9 @@ class Peer:
     peer: Any = None
 
 
-def holding(value: Any, first: int) -> Any:
-    """Return a class whose state contains the value from an event with that payload or a greater
-    one on.
+def make_holder(value: Any, first: int) -> Any:
+    """Return a detector whose state contains the value from the first payload of at least `first`
+    on.
     """
 
     class Holder:
@@ -200,10 +200,10 @@ def holding(value: Any, first: int) -> Any:
 @pytest.mark.parametrize("kind", ["class", "pure", "undeclared"])
 @ahead_or_not
 def test_bad_first_state_stops_key(is_speculative: bool, kind: str, value: Any) -> None:
-    """Read in order or speculatively, the same results remain."""
+    """One result remains, whether events are read in order or speculatively."""
     classes = (type(value),) if kind == "pure" else ()
     pure = Detector(lambda state, event: ((value,), {"n": 1}), (), classes=classes)
-    unit = Unit(behaviour_of(holding(value, 0) if kind == "class" else pure), b"")
+    unit = Unit(behaviour_of(make_holder(value, 0) if kind == "class" else pure), b"")
     stand: dict[str, Any] = {}
     for seq in (1, 3, 2) if is_speculative else (1, 2, 3):
         read(unit, seq, stand, is_speculative=is_speculative)
@@ -230,10 +230,10 @@ def _ring() -> Peer:
 )
 @ahead_or_not
 def test_bad_later_state_stops_key(is_speculative: bool, value: Any, why: str) -> None:
-    """It stops at the same event in order and speculatively, between the events whose state is
-    checked.
+    """In order and speculatively, the key stops at the same event, between the events whose state
+    is checked.
     """
-    unit = Unit(behaviour_of(holding(value, 3)), b"", spacing=64)
+    unit = Unit(behaviour_of(make_holder(value, 3)), b"", spacing=64)
     stand: dict[str, Any] = {}
     for seq in (1, 2, 4, 5, 3) if is_speculative else range(1, 6):
         read(unit, seq, stand, is_speculative=is_speculative)
@@ -248,16 +248,18 @@ HIDDEN = [*range(GLANCE), deque([1])]
 
 @pytest.mark.parametrize(("is_speculative", "seen"), [(False, 64), (True, 3)])
 def test_hidden_bad_value_is_found_later(is_speculative: bool, seen: int) -> None:
-    """In order the next full check finds it, and speculatively the next copy of the state."""
-    unit = Unit(behaviour_of(holding(HIDDEN, 3)), b"")
+    """In order, the next full check finds the value; speculatively, the next copy of the state
+    does.
+    """
+    unit = Unit(behaviour_of(make_holder(HIDDEN, 3)), b"")
     stand: dict[str, Any] = {}
     for seq in range(1, 70):
         read(unit, seq, stand, is_speculative=is_speculative)
     assert [each["n"] for each in stand.values()] == [*range(1, seen + 1)]
 
 
-def test_stop_at_base_retracts_later_ones() -> None:
-    unit = Unit(behaviour_of(holding(HIDDEN, 3)), b"", spacing=8)
+def test_stop_at_base_retracts_later_results() -> None:
+    unit = Unit(behaviour_of(make_holder(HIDDEN, 3)), b"", spacing=8)
     stand: dict[str, Any] = {}
     for seq in range(1, 7):
         unit.put("", LogEntry(Seen("A", seq, seq, "s", 0, seq)))
@@ -270,7 +272,7 @@ def test_stop_at_base_retracts_later_ones() -> None:
 
 
 def test_unreadable_state_stops_key() -> None:
-    """Its enumeration has lost a member between two runs."""
+    """A state's enumeration has lost a member between two runs."""
 
     class Fewer(Enum):
         IDLE = 0
@@ -299,8 +301,8 @@ GROWING: list[Any] = [
 @pytest.mark.parametrize("detector", GROWING, ids=["text", "bytes", "int", "tuple"])
 @ahead_or_not
 def test_growing_value_stops_key(is_speculative: bool, detector: Detector) -> None:
-    """It stops at the same event in order and speculatively, between checks. The kept states have a
-    bound.
+    """In order and speculatively, the key stops at the same event, between checks. Kept states have
+    a bound.
     """
     unit = Unit(behaviour_of(detector), b"")
     unit.max_kept = 100_000
@@ -318,7 +320,7 @@ def test_growing_value_stops_key(is_speculative: bool, detector: Detector) -> No
 
 
 def test_long_results_are_left_out() -> None:
-    """Results after the first one beyond the bound are left out too."""
+    """Results after the first one beyond the bound are left out as well."""
     texts = ["x" * (MAX_RESULTS_BYTES // 2), "y", "z" * (MAX_RESULTS_BYTES // 2), "w"]
     unit, records = run(_tells([{"t": each} for each in texts]), [1])
     assert [each.output.values["t"][0] for each in records] == ["x", "y"]

@@ -62,7 +62,7 @@ def test_stray_measurement_is_found() -> None:
     assert abs(found.values["expected"] - 40.0) < 1.0
 
 
-def test_top_three_is_found_on_change() -> None:
+def test_top_three_is_emitted_on_change() -> None:
     tops = [[name for name, _ in each.values["top"]] for each in results_of("top_three")]
     points: dict[str, int] = {}
     expected: list[list[str]] = []

@@ -28,7 +28,7 @@ NAMES = list(DETECTORS)
         ),
     ],
 )
-def test_results_equal_in_order_run(seeds: range, name: str) -> None:
+def test_results_match_in_order_run(seeds: range, name: str) -> None:
     detector = DETECTORS[name]
     for seed in seeds:
         of = world(seed)
@@ -76,7 +76,7 @@ def test_keys_are_independent(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_some_replays_converge(name: str) -> None:
-    """Otherwise the laws would not cover the early end of a replay."""
+    """Without such replays, the laws would not cover the early end of a replay."""
     counts = [run(DETECTORS[name], world(seed), everything).counts for seed in range(40)]
     assert sum(each.replayed for each in counts) > 0
     assert sum(each.converged for each in counts) > 0

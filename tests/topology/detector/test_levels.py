@@ -1,4 +1,4 @@
-"""Laws of chains: the current results equal those of the levels run one after the other over the
+"""Laws of chains: the current results match those of the levels run one after the other over the
 events in order. Answers and orders of arrival vary.
 """
 
@@ -151,7 +151,7 @@ def law(seed: int, answers: Sequence[str]) -> list[Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_chain_equals_its_levels_in_turn(answer: str) -> None:
+def test_chain_matches_its_levels_in_turn(answer: str) -> None:
     ops: Counter[tuple[str, str]] = Counter()
     for seed in range(4):
         records = law(seed, [answer] * 5)
@@ -175,7 +175,7 @@ def test_chain_equals_its_levels_in_turn(answer: str) -> None:
         ),
     ],
 )
-def test_levels_may_mix_answers(seeds: range) -> None:
+def test_levels_can_mix_answers(seeds: range) -> None:
     for seed in seeds:
         law(seed, [ANSWERS[(seed + at * at * (seed % 2 + 1)) % 3] for at in range(5)])
 
@@ -190,7 +190,7 @@ def item_of(query: str, each: Any) -> Item:
 
 
 def _spread(state: int | None, event: Seen) -> Any:
-    """Find how much more there is than in the window before."""
+    """Find the increase since the previous window."""
     n = event.payload["n"]
     return n, None if state is None else {"more": n - state, "key": event.payload.get("key")}
 
@@ -269,6 +269,6 @@ def _stage_run(seed: int, restarts: float) -> list[Any]:
 
 
 @pytest.mark.slow
-def test_restart_within_an_instant() -> None:
+def test_restart_mid_instant_changes_nothing() -> None:
     for seed in range(4):
         assert _stage_run(seed, 0.2) == _stage_run(seed, 0.0), seed

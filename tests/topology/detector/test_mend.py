@@ -1,5 +1,5 @@
-"""Law 10: a detector's own `correct` gives the results of a replay for a late event. A `correct`
-that does not is found.
+"""Law 10: for a late event, a detector's own `correct` gives the results of a replay. A `correct`
+that gives others is found.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _pair(state: State, event: Seen, told: list[Emitted]) -> Any:
 
 
 def _odd(state: int, event: Seen) -> tuple[int, Any]:
-    """Count events, and emit at each B whether the count is odd, under an id that comes again."""
+    """Count events, and emit at each B whether the count is odd, under an id that recurs."""
     state += 1
     if event.type == "B":
         return state, [Found({"odd": state % 2}, id=event.payload)]
@@ -97,7 +97,7 @@ CORRECTING = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CORRECTING)
-def test_correction_equals_a_replay(name: str) -> None:
+def test_correction_matches_a_replay(name: str) -> None:
     detector = CORRECTING[name]
     corrected = saved = 0
     for seed in range(SEEDS):

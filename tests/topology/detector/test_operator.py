@@ -89,7 +89,7 @@ def test_bad_query_is_refused(query: str, wrong: str) -> None:
 
 
 @pytest.mark.parametrize("merge", ["merge", "reorder+merge"])
-def test_speculation_apart_from_merge_fails(merge: str) -> None:
+def test_speculation_in_other_stage_fails(merge: str) -> None:
     stages = f"[{merge}, detector]" if "+" in merge else f"[reorder, {merge}, detector]"
     with pytest.raises(TopologyError, match=re.escape(f"join them: {merge}+detector")):
         driver("detector: large, answer: speculate", f"stages: {stages}\n")

@@ -55,7 +55,7 @@ def reads(text: str, alpha_ppm: int) -> tuple[list[str], dict[str, int]]:
     return told, k_at
 
 
-def test_figure_8() -> None:
+def test_figure_8_replays_from_late_event() -> None:
     """A late event is read again with all after it. C5 comes before the events that are still
     buffered, so it needs no replay.
     """
@@ -69,7 +69,7 @@ def test_figure_8() -> None:
         assert (k_at["A2"], k_at["A3"], k_at["A11"]) == (0, 2, 6)
 
 
-def test_figure_4() -> None:
+def test_figure_4_buffers_events_for_k() -> None:
     """K is measured when the clock advances, and each event is buffered that long."""
     slack = KSlack("A")
     k_at = {}
@@ -90,7 +90,7 @@ def test_k_only_grows_up_to_a_bound() -> None:
     assert slack.k_ns == 20, "26, but for the bound"
 
 
-def test_algorithm_3() -> None:
+def test_algorithm_3_adapts_alpha() -> None:
     policy = Tcp()
     alphas = []
     for busy in (60, 65, 70, 85, 85, 95, 70, 70, 70, 70):

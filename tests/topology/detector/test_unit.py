@@ -35,7 +35,7 @@ def told(unit: Unit, until_ns: int, final_ns: int = 0) -> list[tuple[str, int, b
     return [(each.op, each.revision, each.final, each.output.values) for each in records]
 
 
-def filled(detector: Detector) -> Unit:
+def fill_unit(detector: Detector) -> Unit:
     """Return a unit that has read an event every ten nanoseconds."""
     unit = unit_of(detector)
     for time_ns in range(10, 1_000, 10):
@@ -61,7 +61,7 @@ def test_late_event_corrects_later_results() -> None:
 
 
 def test_replay_ends_at_equal_state() -> None:
-    unit = filled(Detector(lambda state, event: ((state + event.payload) % 2, None), 0))
+    unit = fill_unit(Detector(lambda state, event: ((state + event.payload) % 2, None), 0))
     put(unit, 15, 2)
     unit.advance(behind(1_000), key_before_all_at(0))
     assert unit.counts.replayed == 1
@@ -69,7 +69,7 @@ def test_replay_ends_at_equal_state() -> None:
 
 
 def test_many_late_events_are_one_replay() -> None:
-    unit = filled(Detector(_sum, 0))
+    unit = fill_unit(Detector(_sum, 0))
     for time_ns in range(15, 500, 10):
         put(unit, time_ns)
     unit.advance(behind(1_000), key_before_all_at(0))
@@ -92,7 +92,7 @@ def test_repeat_is_duplicate_or_conflict() -> None:
     assert [put(unit, 10), put(unit, 10), put(unit, 10, 2)] == [STORED, COPY, CONFLICT]
 
 
-def test_keys_without_state_are_free() -> None:
+def test_key_back_in_first_state_is_dropped() -> None:
     unit = unit_of(Detector(lambda state, event: ((state + 1) % 2, None), 0), max_keys=1)
     assert put(unit, 10, key="a") == STORED
     assert put(unit, 10, key="b") == REFUSED
@@ -115,7 +115,7 @@ def test_open_ids_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert unit.forgotten >= 30
 
 
-def test_overlap_is_unsure() -> None:
+def test_overlap_makes_result_unsure() -> None:
     unit = unit_of(Detector(_sum, 0))
     for time_ns, error_ns in ((10, 0), (20, 5), (24, 0), (40, 5)):
         unit.put("", LogEntry(Seen("A", time_ns, 1, "s", 0, time_ns, error_ns)))

@@ -42,7 +42,7 @@ class Point:
 
 
 class Pairs(Pair):
-    """A tuple that may have other attributes, and has none."""
+    """A tuple that can have other attributes, and has none."""
 
 
 class Row(tuple[int, ...]):
@@ -98,7 +98,7 @@ class Slotted:
 
 
 class Below(Slotted):
-    """A class with slots of its own and of its parent, and with other attributes."""
+    """A class with its own slots and those of its parent, and with other attributes."""
 
     __slots__ = ("__dict__", "y")
 
@@ -155,7 +155,7 @@ def _named(value: Any) -> str:
 
 @pytest.mark.parametrize("value", NO_VALUES, ids=lambda value: type(value).__name__)
 def test_hidden_content_is_no_value(value: Any) -> None:
-    """It is refused even if its class is known, and it equals only itself."""
+    """Such a value is refused even if its class is known, and equals only itself."""
     kind = type(value)
     for state in (value, [value], {"a": (value,)}, Pair(1, value)):
         with pytest.raises(NotAValue, match=f"contains a {kind.__name__}, whose content is not"):
@@ -305,7 +305,7 @@ def _tree(first: int, last: int) -> Any:
 
 
 def test_glance_at_objects_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It ends in a cycle, and in a tree after as many parts as in groups."""
+    """A glance ends in a cycle, and in a tree after a bounded number of parts."""
     ring = Node(0)
     ring.left = ring.right = ring
     loop: list[Any] = [1]

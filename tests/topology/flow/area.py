@@ -1,9 +1,9 @@
-"""An operator as somebody would add it: it drops events outside of an area.
+"""An example of a new operator: it drops events outside an area.
 
-It follows CONTRIBUTING's steps for a new operator, so that they stay true. `settings.py` would hold
-`AreaConfig`, and `operator.py` the rest down to `Area`; its link in the chain and its row are
-written elsewhere. A field of `StreamConfig` would hold its section, for which `build` takes the
-default here. A dropped event is a dead letter, so every input still ends as emitted, late,
+The module follows CONTRIBUTING's steps for a new operator, so that they stay true. `settings.py`
+would hold `AreaConfig`, and `operator.py` the rest down to `Area`; its link in the chain and its
+row are written elsewhere. A field of `StreamConfig` would hold its section, for which `build` takes
+the default here. A dropped event is a dead letter, so every input still ends as emitted, late,
 duplicate, dead or held.
 """
 

@@ -65,7 +65,7 @@ def test_only_rejected_event_gets_a_mark() -> None:
 
 
 def test_dropped_late_event_is_not_accepted() -> None:
-    """It is judged when it arrives, and reported when its instant is over, wherever that is cut."""
+    """An event is judged on arrival and reported after its instant, wherever that is cut."""
     late, copy, there = event(0, 5, 10), event(1, 6, 10), event(2, 7, 10)
     before, noting = Accepted([late, there], passes_late=False), Noting()
     late.late = "merge_wait"
@@ -90,8 +90,8 @@ def test_mark_has_largest_time_and_error() -> None:
     assert marks == [(PASSED, 20, 7, left[1].error_ns), (PASSED, 30, 8, left[3].error_ns)]
 
 
-def test_readers_hold_separately() -> None:
-    """MERGE and an operator that reads accepted events each have a place of their own."""
+def test_merge_and_reader_hold_separately() -> None:
+    """MERGE and an operator that reads accepted events each have their own place."""
     ledger, one = Ledger(), event(0, 6, 6)
     merge = Node("merge", merge_of(), 1, "merge/", ledger)
     accepted = Accepted([one])

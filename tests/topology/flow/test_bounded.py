@@ -71,7 +71,7 @@ def test_large_result_overflows_its_query(
         {f"v{n}": 1.5 for n in range(900)},
     ],
 )
-def test_size_of_the_line_is_checked(values: dict[str, Any]) -> None:
+def test_size_covers_the_whole_line(values: dict[str, Any]) -> None:
     (found,) = replace_large([made(MatchResult, values)], MOST_BYTES)
     assert isinstance(found, Overflow)
 

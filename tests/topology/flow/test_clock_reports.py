@@ -1,6 +1,6 @@
-"""Law: a replay may fold clock reports into its state at any save, and its output stays the same.
+"""Law: a replay can fold clock reports into its state at any save, and its output stays the same.
 Sources come late, are forgotten and return, and two streams know some of them with other clock
-settings. Examples: the reports kept of known and of unknown sources.
+settings. Examples: the stored reports of known and of unknown sources.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ queries:
 def contents_of(seed: int) -> list[Taken]:
     """Return events and clock reports of sources that are idle for long.
 
-    Each clock goes on, jumps at times, and is asked by two servers.
+    Each clock continues meanwhile, jumps at times, and is asked by two servers.
     """
     random = Random(seed)
     found: list[Taken] = []
@@ -90,9 +90,9 @@ def event(stream: str, source: str, seq: int, ts_ns: int, arrival_ns: int) -> Ev
     return Event(stream, source, NO_EPOCH, seq, ts_ns, arrival_ns, type="T")
 
 
-def kept_whole(topology: Topology, contents: Sequence[Taken]) -> tuple[list[Any], int]:
-    """Return the output of a stage alone whose table forgets nothing, and how often CLOCK forgot a
-    source.
+def run_without_forgetting(topology: Topology, contents: Sequence[Taken]) -> tuple[list[Any], int]:
+    """Run a single stage whose table forgets nothing; return its output and how often CLOCK forgot
+    a source.
     """
     table = DriftTable()
     stage = Stage(topology, topology.operators, table=table)
@@ -137,7 +137,7 @@ def test_folding_changes_no_output(seed: int) -> None:
             replay = Replay(topology)
             replay.restore(saved)
     last: Any = replay.on_end()
-    whole, forgotten = kept_whole(topology, contents_of(seed))
+    whole, forgotten = run_without_forgetting(topology, contents_of(seed))
     assert [*emitted, *lines(last)] == whole
     assert least.keys() == {"one\nclock", "two\nclock"}
     assert forgotten
@@ -148,8 +148,8 @@ def rounds(source: str, begin_ns: int, number: int, every_ns: int) -> list[Taken
     return [Sample(source, ns, ns, ns, ns, ns, ns - BEGIN) for ns in times]
 
 
-def kept(text: str, *contents: Taken) -> Counter[str]:
-    """Return how many rounds are kept of each source."""
+def count_rounds(text: str, *contents: Taken) -> Counter[str]:
+    """Return the number of stored rounds of each source."""
     replay: Any = Replay(in_code(text))
     replay.on_inputs(sorted(contents, key=lambda each: each.arrival_ns))
     return Counter(word.source for word in replay.save().words)
@@ -159,14 +159,14 @@ def test_used_reports_are_dropped() -> None:
     heard = [*rounds("a", BEGIN, 200, S), *rounds("b", BEGIN, 200, S), *rounds("c", BEGIN, 200, S)]
     a = [event("default", "a", n, ns, ns) for n, ns in enumerate((BEGIN + 9 * S, BEGIN + 300 * S))]
     b = event("default", "b", 0, BEGIN + 99 * S, BEGIN + 99 * S)
-    found = kept("streams: {default: {clock: {activation: 1s}}}", *heard, *a, b)
+    found = count_rounds("streams: {default: {clock: {activation: 1s}}}", *heard, *a, b)
     assert found == {"a": KEPT, "b": 200 - 99, "c": 200}
 
 
 def test_reports_for_another_stream_stay() -> None:
     text = "streams: {one: {}, two: {clock: {activation: 90s}}}"
     a = [event("one", "a", n, ns, ns) for n, ns in enumerate((BEGIN + 9 * S, BEGIN + 300 * S))]
-    assert kept(text, *rounds("a", BEGIN, 300, S), *a) == {"a": 300 - 211}
+    assert count_rounds(text, *rounds("a", BEGIN, 300, S), *a) == {"a": 300 - 211}
 
 
 def test_reports_for_buffered_event_stay() -> None:
@@ -175,7 +175,7 @@ streams: {one: {clock: {activation: 1s}}, two: {reorder: {rule: fixed, max_wait:
 """
     a = [event("one", "a", n, ns, ns) for n, ns in enumerate((BEGIN + 9 * S, BEGIN + 300 * S))]
     held = event("two", "a", 1, BEGIN + 101 * S, BEGIN + 101 * S)
-    assert kept(text, *rounds("a", BEGIN, 300, S), *a, held) == {"a": 300 - 101}
+    assert count_rounds(text, *rounds("a", BEGIN, 300, S), *a, held) == {"a": 300 - 101}
 
 
 def test_unread_reports_are_not_kept() -> None:

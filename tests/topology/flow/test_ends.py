@@ -94,8 +94,8 @@ STANDS: dict[str, tuple[type[Any], list[Said]]] = {
 
 
 def test_end_alone_confirms_nothing() -> None:
-    """Not final are the silence of a machine that lived to the end, an open window or session, and
-    a row whose partner may come. A full count keeps its confidence.
+    """A silence, window, session or row that is open at the end is not final. A full count keeps
+    its confidence.
     """
     records = list(replay(STREAM + QUERIES, inputs()))
     for query, (of, expected) in STANDS.items():
@@ -119,7 +119,7 @@ def test_waiting_results_appear_at_the_end(query: str, answer: str) -> None:
 
 @pytest.mark.parametrize("more", ["finals: true", "answer: final"])
 def test_full_match_stays_confirmed(more: str) -> None:
-    """Only its finality depends on the end."""
+    """Only the match's finality depends on the end."""
     pair = f'pair: {{pattern: "PATTERN SEQ(H a, H b) WHERE [machine] WITHIN 5 s", {more}}}'
     found = said(replay(f"{STREAM}queries: {{{pair}}}\n", inputs()), MatchRecord, "pair")
     assert {confidence for _, _, confidence in found} == {"confirmed"}
@@ -141,7 +141,7 @@ queries:
 
 @pytest.mark.parametrize("until", [1, 9, 30])
 def test_final_needs_final_input(until: int) -> None:
-    """A match may grow for nine seconds. Its readers have its confidence, except for an absence
+    """A match can grow for nine seconds. Its readers have its confidence, except for an absence
     that is not over before the end.
     """
     seen = Detector(step=lambda state, event: (state, [{"type": event.type}]))
@@ -196,7 +196,7 @@ def of_queries(records: Iterable[Any]) -> Iterable[Any]:
 
 
 class Silence:
-    """A detector that emits when no event came for five seconds, and once more at the end."""
+    """A detector that emits after five seconds without an event, and once more at the end."""
 
     def __init__(self) -> None:
         self.last_ns = 0
@@ -226,7 +226,7 @@ def test_timer_fired_by_end_is_uncertain(
 
 def test_resumed_history_adds_no_silence() -> None:
     """A backfill leaves its state open, so the run after it gives the results of one replay. The
-    machine that was alive when history ended lives on.
+    machine that was alive at the end of history is still alive.
     """
     topology = parse(STREAM + QUERIES)
     sent = sorted([*inputs(), *lives("well", 40)[21:]], key=lambda each: each.arrival_ns or 0)

@@ -63,7 +63,7 @@ class Noting(Operator):
 
 
 def two_chains(keeps_log_order: bool) -> tuple[Graph, Noting]:
-    """Return a graph of streams a and b, which meet without a node before."""
+    """Return a graph of streams a and b, which meet without a node before the meeting point."""
     chains = {stream: Chain([]) for stream in "ab"}
     inputs = {stream: JoinInput() for stream in "ab"}
     for stream, chain in chains.items():
@@ -80,7 +80,7 @@ def test_streams_meet_by_time() -> None:
 
 
 def test_ordered_topic_keeps_log_order() -> None:
-    """After the ordered topic each stream has a clock of its own."""
+    """After the ordered topic each stream has its own clock."""
     graph, noting = two_chains(keeps_log_order=True)
     graph.run(BATCH, {"b": [event("b", 0, 5, 1)], "a": [event("a", 0, 9, 0)]}, START + 20 * MS)
     assert noting.given == [([0, 1], START + 6 * MS)]
@@ -95,7 +95,7 @@ def test_junction_passes_each_event_once() -> None:
 
 
 def test_join_holds_the_input_events() -> None:
-    """Whether an event is buffered is then known to the owner of the input, wherever joins read."""
+    """An input's owner then knows whether an event is buffered, wherever joins read."""
     for answer, stages in (
         ("early", (["join"], ["merge", "join"])),
         ("speculate", (["merge", "join"],)),

@@ -1,4 +1,4 @@
-"""Laws and examples: a stage reports of single events what became of them."""
+"""Laws and examples: a stage reports what became of single events."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def stage_of(topology: str = TOPOLOGY) -> Stage:
     return Stage(parse(topology), OPERATORS)
 
 
-def said(stage: Stage, source: str, epoch: int, seq: int) -> dict[str, str]:
+def places_in(stage: Stage, source: str, epoch: int, seq: int) -> dict[str, str]:
     """Return where each operator that buffers events places the event."""
     streams = stage.locate_in("default", source, epoch, seq)["streams"]
     found = streams.get("default", {})
@@ -62,7 +62,7 @@ def put(stage: Stage, events: Iterable[Event]) -> Step:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_location_equals_the_outcome(seed: int) -> None:
+def test_location_matches_the_outcome(seed: int) -> None:
     stage = stage_of()
     places = places_of(list(OPERATORS))
     left: set[tuple[str, int, int]] = set()
@@ -75,7 +75,7 @@ def test_location_equals_the_outcome(seed: int) -> None:
         gaps += [report for report in step.reports if isinstance(report, Gap)]
         for waits in stage.waiting():
             if waits.kind == DATA:
-                where = said(stage, waits.source, waits.epoch, waits.seq)
+                where = places_in(stage, waits.source, waits.epoch, waits.seq)
                 assert (
                     where[
                         "merge" if stage.ledger.places_of(waits) == places["merge"] else "reorder"
@@ -86,12 +86,12 @@ def test_location_equals_the_outcome(seed: int) -> None:
     # The epochs of all events are known only now.
     came = {(one.source, one.epoch, one.seq) for one in sent}
     for source, epoch, seq in left:
-        assert said(stage, source, epoch, seq)["merge"] in {PASSED, OLD_EPOCH}
+        assert places_in(stage, source, epoch, seq)["merge"] in {PASSED, OLD_EPOCH}
         counted[PASSED] += 1
     for gap in gaps:
         for seq in range(gap.first, min(gap.last, gap.first + 50) + 1):
             if (gap.source, gap.epoch, seq) not in came:
-                gone = said(stage, gap.source, gap.epoch, seq)["reorder"]
+                gone = places_in(stage, gap.source, gap.epoch, seq)["reorder"]
                 assert gone in {LOST, FORGOTTEN, OLD_EPOCH}
                 counted[LOST] += 1
     assert counted[HELD], "the stream held nothing"
@@ -104,29 +104,30 @@ def test_event_after_gap_is_buffered() -> None:
     answer = answer_of(stage, "s", -1, 4)
     assert (answer["where"], answer["reason"], answer["missing"]) == (HELD, "hole", [1, 2])
     assert answer["until"] == (1_003 + 50) * MS
-    assert said(stage, "s", 0, 2)["reorder"] == AWAITED
-    assert said(stage, "s", 0, 5)["reorder"] == NOT_COME
-    assert said(stage, "s", 1, 0)["reorder"] == NOT_COME
-    assert said(stage, "nobody", 0, 0) == {}
+    assert places_in(stage, "s", 0, 2)["reorder"] == AWAITED
+    assert places_in(stage, "s", 0, 5)["reorder"] == NOT_COME
+    assert places_in(stage, "s", 1, 0)["reorder"] == NOT_COME
+    assert places_in(stage, "nobody", 0, 0) == {}
     stage.on_time((1_003 + 51) * MS)
     answer = answer_of(stage, "s", 0, 2)
     assert (answer["where"], answer["missing"]) == (LOST, [1, 2])
 
 
-def test_start_and_epoch_of_an_event() -> None:
+def test_event_waits_for_start_or_epoch() -> None:
+    """Numbers before the start, of an old epoch, or given up as lost are reported as such."""
     stage = stage_of()
     put(stage, [event(7, 1_000)])
     answer = answer_of(stage, "s", 0, 7)
     assert (answer["where"], answer["reason"]) == (HELD, "start")
     stage.on_time(1_100 * MS)
-    assert said(stage, "s", 0, 6)["reorder"] == BEFORE_START
+    assert places_in(stage, "s", 0, 6)["reorder"] == BEFORE_START
     put(stage, [event(9, 1_200), event(0, 1_201, epoch=2)])
     answer = answer_of(stage, "s", 2, 0)
     assert (answer["where"], answer["reason"], answer["epoch_in_force"]) == (HELD, "epoch", 0)
     stage.on_time(1_400 * MS)
-    assert said(stage, "s", 1, 0)["reorder"] == OLD_EPOCH
-    assert said(stage, "s", 0, 8)["reorder"] == LOST
-    assert said(stage, "s", 0, 50)["reorder"] == OLD_EPOCH
+    assert places_in(stage, "s", 1, 0)["reorder"] == OLD_EPOCH
+    assert places_in(stage, "s", 0, 8)["reorder"] == LOST
+    assert places_in(stage, "s", 0, 50)["reorder"] == OLD_EPOCH
 
 
 def test_jumped_number_is_buffered() -> None:
@@ -152,11 +153,11 @@ def test_emitted_events_by_time_are_found() -> None:
     stage = stage_of(BY_TIME)
     put(stage, [event(number, 1_000 + number) for number in range(5)])
     stage.on_time(1_500 * MS)
-    assert said(stage, "s", 0, 3)["reorder"] == PASSED
-    assert said(stage, "s", 0, 5)["reorder"] == NOT_COME
+    assert places_in(stage, "s", 0, 3)["reorder"] == PASSED
+    assert places_in(stage, "s", 0, 5)["reorder"] == NOT_COME
 
 
-def test_counts_of_a_source() -> None:
+def test_source_has_its_own_counts() -> None:
     stage = stage_of()
     put(stage, [event(0, 1_000), event(0, 1_000), event(2, 1_002)])
     counts = stage.counts_in("default", "s")

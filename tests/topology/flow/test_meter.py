@@ -42,7 +42,7 @@ def taken(stage: Stage, batch: Sequence[Event]) -> list[tuple[str, str, int]]:
 
 
 @pytest.mark.parametrize("size", [1, 50])
-def test_queries_are_measured_with_a_clock(size: int) -> None:
+def test_clock_measures_each_query(size: int) -> None:
     measured, plain = (Stage(ONE, ("window", "pattern", "join")) for _ in range(2))
     ticks = count()
     for begin in range(0, 300, size):

@@ -73,7 +73,7 @@ def test_law(law: str, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_events_lie_on_both_sides() -> None:
-    """Otherwise the laws above would not test the area."""
+    """If all events lay on one side, the laws above would not test the area."""
     run = laws.Run(STAGE, 0).to_end()
     assert len(run.reports) > 20
     assert len(run.released) > 20
@@ -106,7 +106,7 @@ def test_figures_become_metrics() -> None:
     assert families["inorder_area_outside"] == "Events outside of the area"
 
 
-def test_worker_runs_it_in_its_stage() -> None:
+def test_worker_runs_operator_in_stage() -> None:
     topology = parse(STAGES)
     stage = topology.stages[1]
     arrangement = arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), 1))

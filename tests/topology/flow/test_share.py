@@ -1,6 +1,6 @@
 """Law: each part of a replay's saved state goes to one operator of one stage. In REORDER and CLOCK
-it goes to the partition of its source, which is a task or a lane. State of all sources goes to
-each. Example: marks of joins follow events that get other offsets.
+that part goes to the partition of its source, which is a task or an upstream partition. State of
+all sources goes to each. Example: marks of joins follow events that get other offsets.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def test_state_is_shared_once(seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
-def test_state_is_shared_among_lanes(seed: int) -> None:
+def test_partitions_share_state_by_source(seed: int) -> None:
     topology = topology_of(seed)
     saved, lanes = saved_of(topology, seed), dict.fromkeys(topology.streams, (1, 3))
     share = share_of(

@@ -46,7 +46,7 @@ STAND = {SHAPES, "query", "engine", "promises", "promise"}
 """Names of parts that stay as long as there are queries."""
 
 
-def raw(rng: Random, n: int = 250) -> list[Event]:
+def raw_events(rng: Random, n: int = 250) -> list[Event]:
     """Return events whose keys come and go, so many partitions are idle long before the end."""
     events = []
     seqs = dict.fromkeys(("a0", "a1", "b0", "b1"), -1)
@@ -92,18 +92,18 @@ def operators_keys(rows: dict[str, Any]) -> set[str]:
 def test_finished_work_has_no_state() -> None:
     names: set[str] = set()
     for seed in SEEDS:
-        names |= over(seed).names
+        names |= final_table(seed).names
     assert any("barrier/" in name for name in names), "or the test says nothing"
     assert any("unit/" in name for name in names)
 
 
-def over(seed: int) -> Table:
+def final_table(seed: int) -> Table:
     """Return the table when all work is finished."""
     rng = Random(seed)
     asked = in_code(FILE)
     operators = ["reorder", "merge", "window", "pattern", "join"]
     stage, table = Stage(asked, operators), Table()
-    todo = raw(rng)
+    todo = raw_events(rng)
     while todo:
         size = rng.choice((1, 7, 30))
         batch, todo = todo[:size], todo[size:]
@@ -128,7 +128,7 @@ def over(seed: int) -> Table:
     give_back(stage, table.rows, held)
     table.apply(stage.changes())
     assert table.rows == stage.snapshot()
-    assert not waited_for(table)
+    assert not waiting_queries(table)
     return table
 
 
@@ -137,7 +137,7 @@ def without_waiting(asked: Topology) -> Topology:
     return asked.model_copy(update={"queries": rest})
 
 
-def waited_for(table: Table) -> list[str]:
+def waiting_queries(table: Table) -> list[str]:
     """Return the queries that wait, by the state of PATTERN."""
     rows = (row for key, row in table.rows.items() if key.endswith("/promises"))
     return [name for row in rows for name in row[PATTERN.fields.index("_targets")]]
@@ -147,9 +147,9 @@ def test_restart_drops_targets_of_old_query() -> None:
     asked = in_code(FILE)
     stage, table = Stage(asked, ["pattern"]), Table()
     table.apply(stage.changes())
-    assert waited_for(table) == ["waiting"]
+    assert waiting_queries(table) == ["waiting"]
     after = Stage(without_waiting(asked), ["pattern"])
     after.restore(table.rows, [])
     table.apply(after.changes())
     assert table.rows == after.snapshot()
-    assert not waited_for(table)
+    assert not waiting_queries(table)

@@ -64,7 +64,7 @@ def _seen(lack: str) -> str:
     return NEAR.get(lack.split("`")[1], "") + FIELDS
 
 
-def test_field_missing_in_all_types() -> None:
+def test_field_that_no_type_has_is_reported() -> None:
     query = "{window: tumbling 10s, key: payload.machine, aggregate: {m: avg(payload.vv)}}"
     assert words(query) == [f"no event has the field `vv`; {NEAR['vv']}{FIELDS}"]
 
@@ -85,8 +85,8 @@ def test_sampled_events_are_counted() -> None:
     assert said[1] == f"{missing} fields seen: machine, pos, v"
 
 
-def test_later_batches_are_sampled_by_one() -> None:
-    """A missing field is not searched for at full cost for ever, and a later one is found."""
+def test_later_batches_sample_one_event() -> None:
+    """Searching for a missing field becomes cheap, and a field that comes later is found."""
     topology = parse(f"streams: {{default: {{}}}}\nqueries:\n  q: {PATTERN}\n")
     unmet = make_unmet_check(topology, each_batch=50)
     for _ in range(MANY // 50 + 3):

@@ -110,7 +110,7 @@ def rows(
 
 
 def last_word(results: Iterable[Any]) -> list[JoinResult]:
-    """Return the current results at the end, and assert that each step before it is in order."""
+    """Return the current results at the end, and assert that the revisions before are in order."""
     told: list[Any] = [*results]
     assert all(result.final for result in told if result.op == RETRACT)
     standing: list[Any] = window_oracle.last_word(told)

@@ -1,5 +1,5 @@
 """Seeded streams to be joined, each as MERGE emits it: in order except for late events, with
-watermarks. One stream may lag behind another by far.
+watermarks. One stream can lag far behind another.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ def config_of(
     return join_query("q", own, "as_of", size_ns=size_ns, fields=fields, outer=outer, **known)
 
 
-def told(config: JoinQuery, *events: Event) -> list[tuple[str, int, int | None]]:
-    """Return (operation, number of the event, number of its newest) of each answer."""
+def answers_of(config: JoinQuery, *events: Event) -> list[tuple[str, int, int | None]]:
+    """Return (operation, number of the event, number of its newest partner) of each answer."""
     join = Join(config)
     found: list[Any] = []
     for one in events:
@@ -56,35 +56,38 @@ def numbered(stream: str, ref_ms: float, at_ms: float, n: int, **more: Any) -> E
 
 def test_newest_partner_counts() -> None:
     first = [numbered("B", 1, 1, 1), numbered("B", 5, 5, 2), numbered("B", 6, 6, 3)]
-    assert told(config_of(), *first, numbered("A", 5, 7, 9)) == [(EMIT, 9, 2)]
-    assert told(config_of(), *first, numbered("A", 4, 7, 9)) == [(EMIT, 9, 1)]
-    assert told(config_of("left"), *first, numbered("A", 0, 7, 9)) == [(EMIT, 9, None)]
-    assert told(config_of(), *first, numbered("A", 0, 7, 9)) == []
+    assert answers_of(config_of(), *first, numbered("A", 5, 7, 9)) == [(EMIT, 9, 2)]
+    assert answers_of(config_of(), *first, numbered("A", 4, 7, 9)) == [(EMIT, 9, 1)]
+    assert answers_of(config_of("left"), *first, numbered("A", 0, 7, 9)) == [(EMIT, 9, None)]
+    assert answers_of(config_of(), *first, numbered("A", 0, 7, 9)) == []
 
 
 def test_reach_is_inclusive() -> None:
     for ref_ms, expected in ((13, [(EMIT, 9, 1)]), (13.001, [])):
-        assert told(config_of(), numbered("B", 1, 1, 1), numbered("A", ref_ms, 20, 9)) == expected
+        assert (
+            answers_of(config_of(), numbered("B", 1, 1, 1), numbered("A", ref_ms, 20, 9))
+            == expected
+        )
 
 
-def test_equal_times_by_event_order() -> None:
+def test_equal_times_use_event_order() -> None:
     same = [numbered("B", 1, 1, 2, source="t"), numbered("B", 1, 1, 1, source="u")]
-    assert told(config_of(), *same, numbered("A", 1, 2, 9)) == [(EMIT, 9, 1)]
+    assert answers_of(config_of(), *same, numbered("A", 1, 2, 9)) == [(EMIT, 9, 1)]
 
 
 def test_late_partner_corrects_rows() -> None:
     events = [numbered("B", 1, 1, 1), *(numbered("A", ms, ms, ms) for ms in (2, 4, 6))]
     events += [numbered("B", 5, 7, 5), watermark("A", 8, 8, 0), watermark("B", 8, 8, 0)]
     late = numbered("B", 3, 9, 3, late="behind")
-    assert told(config_of(), *events, late) == [
+    assert answers_of(config_of(), *events, late) == [
         (EMIT, 2, 1), (EMIT, 4, 1), (EMIT, 6, 5), (RETRACT, 4, 1), (EMIT, 4, 3),
     ]  # fmt: skip
 
 
-def test_late_partner_begins_inner_row() -> None:
+def test_late_partner_creates_inner_row() -> None:
     events = [numbered("A", 4, 4, 4), watermark("A", 8, 8, 0), watermark("B", 8, 8, 0)]
     late = numbered("B", 3, 9, 3, late="behind")
-    assert told(config_of(), *events, late) == [(EMIT, 4, 3)]
+    assert answers_of(config_of(), *events, late) == [(EMIT, 4, 3)]
 
 
 def test_given_up_partner_is_uncertain() -> None:
@@ -100,7 +103,7 @@ def test_given_up_partner_is_uncertain() -> None:
 
 @every_sides
 @every_outer
-def test_final_rows_equal_the_oracle(outer: str, sides: str) -> None:
+def test_final_rows_match_the_oracle(outer: str, sides: str) -> None:
     corrected = 0
     for seed, rng in seeded(SEEDS):
         events = history(rng, "AB", 60)
@@ -116,7 +119,7 @@ def test_final_rows_equal_the_oracle(outer: str, sides: str) -> None:
 
 @every_outer
 def test_arrival_order_changes_nothing(outer: str) -> None:
-    """Values and probabilities do not depend on it either, with errors and restarts."""
+    """Values and probabilities do not depend on the order either, even with errors and restarts."""
     for seed, rng in seeded(SEEDS):
         events = history(rng, "AB", 40, errors=(0, 0, 1, 5))
         config = config_of(outer, uncertainty=rng.choice(("ignore", "expected")))
@@ -139,7 +142,7 @@ def test_only_expired_events_are_left_out(outer: str) -> None:
         config = config_of(outer, changes_for_ns=rng.choice((0, 5, 30)) * MS)
         stream = arriving(rng, events, late=0.4, announced=rng.choice((0.2, 1.0)))
         for one in stream:
-            one.complete_ns = 0  # so that only `correct_for` makes rows final
+            one.complete_ns = 0  # Only `correct_for` makes rows final.
         results, taken = run(config, stream, rng if seed % 3 == 0 else None)
         rows = {rendered(result, config) for result in last_word(results)}
         assert rows == oracle(taken, config), seed

@@ -49,7 +49,7 @@ def test_join_starts_at_watermarks() -> None:
 
 
 def test_event_before_start_is_dropped() -> None:
-    """It may have been final already."""
+    """Before the restart, the event can have been final already."""
     operator = added()
     late = event("a", 1, 8, n=8, at_ms=9, late="gap")
     assert found(operator, late, event("b", 1, 10, n=10), *said(10)) == []

@@ -28,7 +28,7 @@ def join(*sides: Side, **settings: Any) -> JoinQueries:
 x, y, z = (partial(event, stream) for stream in "XYZ")
 
 
-def passed(at_ms: float, *streams: str, complete_ms: float | None = None) -> list[Event]:
+def watermarks_at(at_ms: float, *streams: str, complete_ms: float | None = None) -> list[Event]:
     """Return watermarks up to that time, of these streams or of all."""
     return [watermark(each, at_ms, at_ms, complete_ms) for each in streams or ("X", "Y", "Z")]
 
@@ -69,29 +69,35 @@ def test_row_comes_with_last_event() -> None:
 
 def test_null_row_waits_for_partners() -> None:
     operator = join(outer="left", finals=True)
-    assert results_of(operator, x(1, 100), *passed(110, "Y"), x(2, 111, at_ms=112)) == []
-    (row,) = results_of(operator, *passed(113, "Y", complete_ms=90), x(3, 114))
+    assert results_of(operator, x(1, 100), *watermarks_at(110, "Y"), x(2, 111, at_ms=112)) == []
+    (row,) = results_of(operator, *watermarks_at(113, "Y", complete_ms=90), x(3, 114))
     assert (rows([row]), row.at_ns) == (["x1?"], START + 113 * MS)
-    assert rows(results_of(operator, *passed(115, "Y", complete_ms=111), x(4, 116))) == ["~x1!"]
+    assert rows(results_of(operator, *watermarks_at(115, "Y", complete_ms=111), x(4, 116))) == [
+        "~x1!"
+    ]
 
 
 def test_null_row_comes_1_ns_after_reach() -> None:
     operator = join(outer="left")
-    assert results_of(operator, x(1, 100), *passed(110, "Y"), x(2, 112, at_ms=113)) == []
-    assert rows(results_of(operator, *passed(110 + 1 / MS, "Y"), x(3, 112, at_ms=114))) == ["x1!"]
+    assert results_of(operator, x(1, 100), *watermarks_at(110, "Y"), x(2, 112, at_ms=113)) == []
+    assert rows(results_of(operator, *watermarks_at(110 + 1 / MS, "Y"), x(3, 112, at_ms=114))) == [
+        "x1!"
+    ]
 
 
 def test_only_partner_streams_are_awaited() -> None:
     operator = join(outer="full")
     results_of(operator, x(1, 100), y(1, 200, at_ms=200))
-    assert rows(results_of(operator, *passed(300, "Y"), x(2, 150, at_ms=301))) == ["x1"]
-    assert rows(results_of(operator, *passed(310, "X"), x(3, 311))) == ["x2!", "y1!"]
+    assert rows(results_of(operator, *watermarks_at(300, "Y"), x(2, 150, at_ms=301))) == ["x1"]
+    assert rows(results_of(operator, *watermarks_at(310, "X"), x(3, 311))) == ["x2!", "y1!"]
 
 
 def test_late_partner_retracts_null() -> None:
     operator = join(outer="left")
     results_of(operator, x(1, 100))
-    assert rows(results_of(operator, *passed(120, "Y", complete_ms=104), x(2, 121))) == ["x1?"]
+    assert rows(results_of(operator, *watermarks_at(120, "Y", complete_ms=104), x(2, 121))) == [
+        "x1?"
+    ]
     late = y(7, 104, at_ms=122, late="gap")
     found = results_of(operator, late)
     assert rows(found) == ["x1 y7!", "-x1!"]
@@ -101,12 +107,12 @@ def test_late_partner_retracts_null() -> None:
 
 def test_late_event_waits_for_its_instant() -> None:
     operator = join(outer="left")
-    results_of(operator, x(9, 1), *passed(200, complete_ms=50))
+    results_of(operator, x(9, 1), *watermarks_at(200, complete_ms=50))
     late = x(1, 100, at_ms=201, late="gap")
     assert rows(results_of(operator, late, x(2, 101, at_ms=201))) == ["x9!"]
     assert rows(results_of(operator, y(1, 112, at_ms=201, late="gap"))) == []
     assert rows(results_of(operator, y(2, 109, at_ms=201, late="gap"))) == ["x1 y2!", "x2 y2!"]
-    assert rows(results_of(operator, *passed(202))) == []
+    assert rows(results_of(operator, *watermarks_at(202))) == []
 
 
 def test_only_equal_keys_join() -> None:
@@ -139,10 +145,12 @@ def test_uncertain_times_give_probability() -> None:
 
 
 def test_restart_keeps_horizon_of_event() -> None:
-    """Otherwise expired events would come back because of an uncertain one."""
+    """Without the horizon, an uncertain event would bring expired events back."""
     operator = join(changes_for_ns=20 * MS, uncertainty="bounds")
     unsure = y(1, 135, at_ms=152, error_ms=30)
-    results_of(operator, x(1, 100), *passed(150, complete_ms=0), x(2, 151), unsure, x(3, 153))
+    results_of(
+        operator, x(1, 100), *watermarks_at(150, complete_ms=0), x(2, 151), unsure, x(3, 153)
+    )
     (mark,) = (key for key in operator.snapshot() if key.endswith(f"wide/{unsure.offset}/"))
     again = join(changes_for_ns=20 * MS, uncertainty="bounds")
     again.restore(operator.snapshot(), list(operator.iter_held()))
@@ -161,14 +169,14 @@ def test_oldest_event_is_given_up() -> None:
 
 def test_given_up_event_has_a_row() -> None:
     operator = join(outer="left", max_events=1)
-    results_of(operator, *passed(200, complete_ms=50))
+    results_of(operator, *watermarks_at(200, complete_ms=50))
     assert rows(results_of(operator, x(1, 100, at_ms=201, late="gap"))) == []
     assert rows(results_of(operator, x(2, 101, at_ms=201, late="gap"))) == ["x1!?"]
     assert rows(end(operator)) == ["x2?"]
 
 
 def test_given_up_event_settles_its_rows() -> None:
-    """Otherwise a null row would be emitted for an event that had a partner."""
+    """If the rows stayed open, a null row would be emitted for an event that had a partner."""
     operator = join(outer="full", max_events=2)
     assert rows(results_of(operator, y(1, 95), x(1, 100), x(2, 300), x(3, 301))) == ["x1 y1!"]
     assert operator.figures()["given_up"] == 2
@@ -201,7 +209,7 @@ def test_duplicate_is_only_counted() -> None:
     assert operator.figures()["duplicates"] == 1
 
 
-def test_changed_query_starts_again() -> None:
+def test_changed_query_restarts_empty() -> None:
     operator = join(outer="left")
     first = x(1, 100)
     results_of(operator, first)
@@ -212,10 +220,12 @@ def test_changed_query_starts_again() -> None:
 
 
 def test_queries_take_turns_at_the_end() -> None:
-    """They would also take turns if the clock had advanced before."""
+    """Queries would also take turns if the clock had advanced before the end."""
     configs = [join_query(name, (X, Y), outer="left", **KNOWN, **WITHIN) for name in ("p", "q")]
     operator = JoinQueries([Join(config) for config in configs])
-    results_of(operator, *passed(200, complete_ms=50), x(1, 100, at_ms=201, late="gap"), x(2, 201))
+    results_of(
+        operator, *watermarks_at(200, complete_ms=50), x(1, 100, at_ms=201, late="gap"), x(2, 201)
+    )
     found = end(operator, 201)
     assert rows(found) == ["x1?", "x1?", "x2!?", "x2!?"]
     assert [row.query for row in found] == ["p", "q", "p", "q"]

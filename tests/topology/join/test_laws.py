@@ -1,5 +1,5 @@
 """Laws of all operators (tests/laws), for joins. A join holds events after it has passed them on,
-so their balance is another one; the rest is the same.
+so their balance differs; the rest is the same.
 """
 
 from __future__ import annotations
@@ -70,9 +70,7 @@ def test_held_events_are_freed_once(case: Case) -> None:
 @pytest.mark.slow
 @every_case
 def test_restarts_keep_retained_events(case: Case) -> None:
-    """Counters may start again. In an as-of join a restart may free events sooner that a newer
-    partner has replaced.
-    """
+    """In an as-of join, a restart can free events sooner that a newer partner has replaced."""
     for seed in SEEDS:
         steady, shaken = (laws.Run(case, seed, laws.one_by_one) for _ in range(2))
         rng = Random(seed)

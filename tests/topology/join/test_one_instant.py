@@ -39,8 +39,8 @@ def instants(seed: int) -> list[list[Event]]:
     return [list(own) for _, own in groupby(events, key=lambda one: one.at_ns)]
 
 
-def in_turn(own: Sequence[Event], rng: Random) -> list[Event]:
-    """Return the events with each stream in its order, and the streams in any order."""
+def mix_streams(own: Sequence[Event], rng: Random) -> list[Event]:
+    """Return the events with their streams mixed; each stream keeps its order."""
     streams = [[one for one in own if one.stream == stream] for stream in "XY"]
     mixed: list[Event] = []
     while any(streams):
@@ -54,7 +54,7 @@ def run(config: JoinQuery, seed: int, order: int) -> tuple[list[list[str]], list
     kept: list[list[str]] = []
     rows: dict[str, Any] = {}
     for own in instants(seed):
-        found = results_of(join, *in_turn([copy_event(each) for each in own], rng))
+        found = results_of(join, *mix_streams([copy_event(each) for each in own], rng))
         found += join.on_time(own[-1].at_ns).results
         rows |= {row.id: row for row in found}
         kept.append(sorted(repr(each) for each in join.iter_held() if each.kind == DATA))

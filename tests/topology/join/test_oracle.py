@@ -1,4 +1,4 @@
-"""Oracle: after the last correction the current rows are those of a plain join of all events."""
+"""Oracle: after the last correction the current rows match a plain join of all events."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ every_outer = pytest.mark.parametrize("outer", ["inner", "left", "full"])
 def config_of(relation: str, sides: str = "two", **settings: Any) -> JoinQuery:
     own = SIDES[sides]
     fields = tuple(Field(f"n{number}", number, ("n",)) for number in range(len(own)))
-    known = {"new_source_allowance_ns": 0}  # so that rows become final on the way
+    known = {"new_source_allowance_ns": 0}  # Rows become final on the way.
     return join_query("q", own, fields=fields, **{**known, **RELATIONS[relation], **settings})
 
 
@@ -74,7 +74,7 @@ def run(
 @pytest.mark.parametrize("sides", SIDES)
 @every_relation
 @every_outer
-def test_final_rows_equal_the_oracle(relation: str, outer: str, sides: str) -> None:
+def test_final_rows_match_the_oracle(relation: str, outer: str, sides: str) -> None:
     for seed, rng in seeded(SEEDS):
         events = history(rng, "ABC" if sides == "three" else "AB", 50)
         config = config_of(relation, sides, outer=outer, finals=seed % 2 == 0)
@@ -91,7 +91,7 @@ def test_final_rows_equal_the_oracle(relation: str, outer: str, sides: str) -> N
 @every_relation
 @every_outer
 def test_arrival_order_changes_nothing(relation: str, outer: str) -> None:
-    """Probabilities and values do not depend on it either, with errors and restarts."""
+    """Probabilities and values do not depend on the order either, even with errors and restarts."""
     corrected = 0
     for seed, rng in seeded(SEEDS):
         events = history(rng, "ABC", 40, errors=(0, 0, 1, 5))
@@ -124,7 +124,7 @@ def test_only_expired_events_are_left_out(relation: str, outer: str, sides: str)
         config = config_of(relation, sides, outer=outer, changes_for_ns=changes_for_ns)
         stream = arriving(rng, events, late=0.4, announced=rng.choice((0.2, 1.0)))
         for event in stream:
-            event.complete_ns = 0  # so that only `correct_for` makes rows final
+            event.complete_ns = 0  # Only `correct_for` makes rows final.
         results, taken = run(config, stream, rng if seed % 3 == 0 else None)
         rows = {rendered(result, config) for result in last_word(results)}
         assert rows == oracle(taken, config), seed
@@ -135,7 +135,7 @@ def test_only_expired_events_are_left_out(relation: str, outer: str, sides: str)
 @every_relation
 @every_outer
 def test_confirmed_row_stays(relation: str, outer: str) -> None:
-    """Watermarks follow at once, so it is known at once which partners are missing."""
+    """Watermarks follow at once, so missing partners are known at once."""
     confirmed = 0
     for seed, rng in seeded(SEEDS):
         events = history(rng, "ABC", 50, errors=(0, 0, 0, 4))

@@ -37,7 +37,7 @@ def until(operator: JoinQueries, ms: float) -> list[Any]:
     return list(operator.on_time(START + round(ms * MS)).results)
 
 
-def test_null_row_after_all_sources() -> None:
+def test_null_row_follows_all_sources() -> None:
     operator = join()
     assert results_of(operator, y(1, 80), x(1, 100), x(2, 130, at_ms=130)) == []
     assert until(operator, 131) == []
@@ -46,7 +46,7 @@ def test_null_row_after_all_sources() -> None:
     assert found[-1].at_ns == START + 140 * MS
 
 
-def test_null_row_after_max_wait() -> None:
+def test_null_row_follows_max_wait() -> None:
     operator = join()
     results_of(operator, y(1, 80), x(1, 100))
     deadline_ns = operator.next_deadline_ns()
@@ -88,7 +88,7 @@ def test_target_adds_no_wait_after_merge() -> None:
 
 @pytest.mark.parametrize("relation", [WITHIN, TUMBLING], ids=["interval", "tumbling"])
 @pytest.mark.parametrize("outer", ["left", "full"])
-def test_rows_before_merge_equal_the_oracle(relation: dict[str, Any], outer: str) -> None:
+def test_rows_before_merge_match_the_oracle(relation: dict[str, Any], outer: str) -> None:
     corrected = 0
     for seed in SEEDS:
         rng = Random(seed)

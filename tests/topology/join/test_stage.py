@@ -1,4 +1,4 @@
-"""Laws of joins within a whole stage: cuts of the input change nothing, wherever the joins read."""
+"""Laws of joins within a whole stage: how the input is cut into batches changes no result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def stage(answer: str, quality: str) -> Stage:
 
 
 def sent(seed: int) -> list[Event]:
-    """Return events of two sources a stream; some are late, some lost."""
+    """Return events of two sources per stream; some are late, some lost."""
     events = raw(seed, n=300, sources=4)
     for event in events:
         event.stream = "ab"[int(event.source[1:]) % 2]
@@ -55,8 +55,8 @@ def test_cuts_change_nothing(answer: str) -> None:
         assert check_cuts(lambda: stage(answer, quality), sent(seed), seed) > 100
 
 
-def test_each_stream_keeps_its_time() -> None:
-    """Two streams share a partition that is not in order of time: several stages wrote to it."""
+def test_cuts_change_nothing_for_two_streams() -> None:
+    """Two streams share a partition that is not in time order, since several stages wrote to it."""
     topology = parse(
         "streams: {a: {}, b: {}}\nqueries:\n"
         "  p: {window: tumbling 100ms, stream: a, aggregate: {n: count()}, quality: {}}\n"

@@ -1,7 +1,7 @@
 """Laws: joins of uncertain times agree with every world.
 
-In a world each clock is behind by one number, within the errors of its events. Times are few
-nanoseconds, so that all worlds can be tried.
+In a world each clock is behind by one number, within the errors of its events. Times lie a few
+nanoseconds apart, so that all worlds can be tried.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ every_relation = pytest.mark.parametrize("relation", RELATIONS)
 
 
 def stamped(rng: Random, streams: str, n: int, *, unlike: bool) -> list[Event]:
-    """Return random events. With `unlike`, those of one clock differ in errors and offsets."""
+    """Return random events. With `unlike`, events of one clock differ in error and offset."""
     behind: dict[tuple[str, str], int] = {}
     sure: dict[tuple[str, str], int] = {}
     events = []
@@ -75,7 +75,7 @@ def worlds(events: list[Event]) -> Iterator[list[Event]]:
 
 
 def behind_by(one: Event) -> range:
-    """Return how far the clock may be behind according to this event."""
+    """Return how far, according to this event, its clock may be behind."""
     middle_ns = one.ref_time_ns - one.ts_ns
     return range(middle_ns - one.error_ns, middle_ns + one.error_ns + 1)
 
@@ -87,7 +87,7 @@ def at_true_time(one: Event, behind_ns: int) -> Event:
 
 
 def word_of(config: JoinQuery, rng: Random, events: list[Event]) -> dict[Row, Any]:
-    """Return the last result of each row, for events that arrive shuffled or in order."""
+    """Return the last result of each row; events arrive shuffled or in order."""
     join = Join(config)
     shuffled = copies(events)
     if rng.random() < 0.5:
@@ -114,7 +114,7 @@ def config_of(relation: str, sides: int, outer: str, uncertainty: str) -> JoinQu
 def test_confirmed_rows_are_in_every_world(
     uncertainty: str, relation: str, outer: str, sides: int
 ) -> None:
-    """With `bounds` the rows of all worlds are emitted, else those by corrected timestamp."""
+    """With `bounds`, rows of all worlds are emitted; otherwise, the rows by corrected timestamp."""
     confirmed = unsure = 0
     for seed, rng in seeded(SEEDS):
         events = stamped(rng, "ABC"[:sides], 8, unlike=seed % 2 == 0)
@@ -137,9 +137,9 @@ def test_confirmed_rows_are_in_every_world(
     ("relation", "sides"), [*((name, 2) for name in RELATIONS), ("tumbling", 3), ("sliding", 3)]
 )
 def test_inner_rows_are_exact(relation: str, sides: int) -> None:
-    """Emitted rows are in some world, confirmed ones in all; their share is the probability.
+    """Emitted rows are in some world, confirmed rows in all; probabilities are shares of worlds.
 
-    Joins of three sides by interval are left out: they count the first event's error twice.
+    Three-sided joins by interval are left out, since they count the first event's error twice.
     """
     between = 0
     for seed, rng in seeded(SEEDS):
@@ -159,7 +159,7 @@ def test_inner_rows_are_exact(relation: str, sides: int) -> None:
 @pytest.mark.slow
 @every_relation
 @pytest.mark.parametrize("play", [STEADY, Play(PPM // 2), Play(0, 1)])
-def test_events_of_one_clock_keep_distance(relation: str, play: Play) -> None:
+def test_rows_of_one_clock_are_exact(relation: str, play: Play) -> None:
     """Two events of one clock are as far apart as their timestamps, up to the clock's drift.
 
     Emitted rows are in some world, confirmed rows in all, however the estimate of the clock
@@ -193,7 +193,7 @@ def test_events_of_one_clock_keep_distance(relation: str, play: Play) -> None:
     assert seen["unsure"] > 10 or (relation.startswith("interval") and play == STEADY)
 
 
-def test_sums_of_two_numbers_are_counted() -> None:
+def test_sums_up_to_a_limit_are_counted() -> None:
     for one, two in product(range(1, 6), repeat=2):
         for limit in range(-2, 12):
             pairs = product(range(one), range(two))

@@ -17,10 +17,10 @@ MISS_PPM = 50_000
 
 
 def items(rng: Random, n: int = 60, sources: int = 3, falls: float = 0) -> list[Item]:
-    """Return items of sources in sequence: delays, silences, gaps and control events.
+    """Return the items of several sources, with delays, silences, gaps and control events.
 
-    Times are whole milliseconds, so that many coincide. `falls` is the share of events that are set
-    back.
+    Times are whole milliseconds, so that many coincide. `falls` is the share of events whose
+    timestamp is set back.
     """
     coming: list[Item] = []
     for i in range(sources):
@@ -57,7 +57,7 @@ def _source(name: str, rng: Random, n: int) -> list[Item]:
         item.late = kind == DATA and rng.random() < quirks / 4
         seq += 1
         if kind == DATA and not item.late and not held and rng.random() < quirks:
-            lost.append(item)  # REORDER declares its number missing, and it arrives later.
+            lost.append(item)  # REORDER declares its number missing, and the event arrives later.
             continue
         coming.append(item)
         while lost and rng.random() < 0.3:
@@ -90,7 +90,7 @@ def _release(held: list[Item], at: int, rng: Random, coming: list[Item]) -> None
 
 
 class Settings:
-    """A draw of random settings for one run."""
+    """A random choice of settings for one run."""
 
     def __init__(self, rng: Random) -> None:
         self.max_wait_ns = rng.choice((0, 5, 20, 100)) * MS

@@ -1,4 +1,4 @@
-"""Examples: time bounds several sources at one common distance, also as that distance changes."""
+"""Examples: one common wait bounds several sources, even as that wait changes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NEVER_IDLE = 1 << 40
 
 
 class Pool:
-    """A stand-in for the pool of delays; sources not known yet wait for twice its edge."""
+    """A stand-in for the pool of delays; a source that is not known waits for twice its edge."""
 
     def __init__(self) -> None:
         self.trials = WARM_DELAYS
@@ -47,7 +47,7 @@ def bounds_of(newest: dict[str, int]) -> tuple[SourceBounds, Pool]:
 
 
 def bound(newest: dict[str, int], now: int, wait: int) -> int:
-    """Return the limit from a look at all sources: the newest key, or time that has passed it."""
+    """Return the limit from every source: its newest key, or the time that has passed it."""
     return min(max(ns, now - wait + 1) if ns <= now - wait else ns for ns in newest.values())
 
 
@@ -68,7 +68,7 @@ def test_limit_follows_pool_wait(seed: int) -> None:
 
 
 def least(newest: dict[str, int], waits: dict[str, int], now: int) -> int:
-    """Return the limit from a look at all sources, each with its own wait."""
+    """Return the limit by looking at every source, each with its own wait."""
     return min(
         now - waits[source] + 1 if ns <= now - waits[source] else ns
         for source, ns in newest.items()
@@ -101,8 +101,8 @@ def test_limit_follows_own_waits(seed: int) -> None:
     assert stayed, "none stays led when it sends"
 
 
-def test_overdue_source_leads_all() -> None:
-    """Led sources stay led when they send, and get keys again once none of them is overdue."""
+def test_overdue_source_bounds_all() -> None:
+    """Other sources stay bound by it when they send, and get keys once no source is overdue."""
     newest = {f"s{number:03}": number for number in range(100)}
     bounds, pool = bounds_of(newest)
     bounds.limit(300)

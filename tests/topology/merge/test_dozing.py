@@ -69,13 +69,13 @@ def test_known_silences_are_awaited() -> None:
     late = [event for event in events if event.late]
     assert {event.late for event in late} <= {"merge_new", MERGE_IDLE}
     assert {event.source for event in late} == {"alarm"}
-    assert 0 < len(late) <= 8  # Until enough delays are known.
+    assert 0 < len(late) <= 8  # Its events are late only until enough delays are known.
     assert all(event.seq < 8 for event in late)
 
 
 @pytest.mark.slow
-def test_others_wait_for_its_delay() -> None:
-    """MERGE uses the sparse source's own delays, although it has too few to be known otherwise."""
+def test_others_wait_for_sparse_source() -> None:
+    """MERGE uses the sparse source's own delays, although there are only a few of them."""
     events = merged(Merge("default", MergeConfig()), sparse_alarms(4_000))
     assert held_ms(events, 2_000, 2_080) <= 90
     assert held_ms(events, 3_850, 4_000) < 60  # The alarm has been gone for twice its silence.

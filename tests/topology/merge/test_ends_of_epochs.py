@@ -1,7 +1,7 @@
-"""Examples: numbers missing before the first or after the last of an epoch hold the completeness
+"""Examples: numbers missing before an epoch's first event or after its last hold the completeness
 frontier.
 
-A time is a number of milliseconds; `reorder.max_wait` is 500.
+Times are in milliseconds; `reorder.max_wait` is 500.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Examples: late events of MERGE leave in order when their instant is over. Times are in ms."""
+"""Examples: MERGE emits late events in order when their instant is over. Times are in ms."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ LATE_AT_71 = [
 
 @pytest.mark.parametrize("policy", ["pass", "side"])
 @pytest.mark.parametrize("turn", range(3))
-def test_late_events_leave_in_order(policy: LatePolicy, turn: int) -> None:
-    """They are sorted by time, source and number; a restart within the instant changes nothing."""
+def test_late_events_are_emitted_in_order(policy: LatePolicy, turn: int) -> None:
+    """Late events are sorted by time, source and number, even after a restart in the instant."""
     coming = [
         event(71, "c", 8, 3, late=GAP),
         event(71, "d", 0, 5),
@@ -67,7 +67,7 @@ def test_full_queue_emits_late_events_early() -> None:
 def with_copies(rng: Random) -> list[Event]:
     """Return events of three sources; some arrive after REORDER has declared their numbers missing.
 
-    Some of these come several times, as after a crash of the stage that wrote them.
+    Some of these late events come several times, as after a crash of the stage that wrote them.
     """
     made: list[Event] = []
     at = 0
@@ -90,7 +90,9 @@ def with_copies(rng: Random) -> list[Event]:
     return numbered(made)
 
 
-def said(events: list[Event], *, restarts: bool) -> tuple[list[str], list[tuple[int, ...]]]:
+def emitted_and_received(
+    events: list[Event], *, restarts: bool
+) -> tuple[list[str], list[tuple[int, ...]]]:
     """Return the emitted lines, and the received count of each source after each event."""
     merge = operator()
     left: list[str] = []
@@ -109,7 +111,9 @@ def said(events: list[Event], *, restarts: bool) -> tuple[list[str], list[tuple[
 def test_restart_keeps_duplicates_apart(seed: int) -> None:
     """Law: a restart anywhere changes nothing, even if two buffered events share a number."""
     events = with_copies(Random(seed))
-    assert said(events, restarts=True) == said(events, restarts=False)
+    assert emitted_and_received(events, restarts=True) == emitted_and_received(
+        events, restarts=False
+    )
 
 
 def test_instant_state_stays_small() -> None:

@@ -1,6 +1,6 @@
-"""Examples for MERGE as tables, and the law that it equals its oracle on seeded streams.
+"""Examples for MERGE as tables, and the law that MERGE matches its oracle on seeded streams.
 
-In the tables a time is a number of milliseconds; `max_wait` is 50, `idle_after` 200.
+In the tables, times are in milliseconds; `max_wait` is 50, `idle_after` 200.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ The watermark rises with the slowest source {heartbeat: 10}
 
 
 @pytest.mark.parametrize(("settings", "rows"), SCENARIOS.values(), ids=SCENARIOS)
-def test_scenario(settings: dict[str, Any], rows: Table) -> None:
+def test_scenario_matches_table(settings: dict[str, Any], rows: Table) -> None:
     play(operator(**settings), rows)
 
 
@@ -124,7 +124,7 @@ def test_returned_source_goes_idle_again() -> None:
 
 @pytest.mark.parametrize("kind", [DATA, HEARTBEAT, BYE, DEAD])
 def test_repeated_event_ends_block_again(kind: str) -> None:
-    """After a restart a stage with `at_least_once` repeats what it wrote, BLOCKED too."""
+    """After a restart, a stage with `at_least_once` repeats what it wrote, including BLOCKED."""
     merge = operator(heartbeat=0)
     written = [event(2, "a", 1, 0, BLOCKED), event(3, "a", 1, 2, kind)]
     merge.on_batch([event(1, "a", 0, 1), *written], 3 * MS)
@@ -169,7 +169,7 @@ def test_paced_rule_waits_for_usual_pause() -> None:
 # -- watermarks ------------------------------------------------------------------------------------
 
 
-def test_quiet_stream_finishes() -> None:
+def test_quiet_stream_gets_watermarks() -> None:
     merge = operator(heartbeat=10)
     rows = table("""
         1 a 0 1
@@ -194,11 +194,11 @@ def test_lost_number_holds_frontier() -> None:
     merge = operator(heartbeat=10)
     play(merge, rows)
     assert rendered(merge.on_time(1_200 * MS))[-1] == "W 1000 C 1 at 1200"
-    assert rendered(merge.on_time(1_210 * MS)) == ["W 1010 C 3 at 1210"]  # Lateness is over.
+    assert rendered(merge.on_time(1_210 * MS)) == ["W 1010 C 3 at 1210"]  # The gap expired.
 
 
 def test_watermark_is_repeated_each_beat() -> None:
-    """Its record alone shows a smaller error and lets queries forget."""
+    """Only a watermark record shows a smaller error and lets queries forget."""
     merge = operator(heartbeat=100)
     merge.on_batch([event(0, "b", 0, 0), event(0, "gone", 0, 0)], 0)
     merge.on_time(400 * MS)
@@ -217,7 +217,7 @@ def test_watermark_is_repeated_each_beat() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("falls", [0, 0.2])
 @pytest.mark.parametrize("sources", [1, 2, 3, 5])
-def test_operator_equals_oracle(sources: int, falls: float) -> None:
+def test_operator_matches_oracle(sources: int, falls: float) -> None:
     for seed in SEEDS:
         rng = Random(seed)
         settings = Settings(rng)
@@ -235,7 +235,7 @@ def test_operator_equals_oracle(sources: int, falls: float) -> None:
             assert got == wanted, f"seed {seed}"
 
 
-def test_wandering_source_is_counted() -> None:
+def test_source_in_two_partitions_is_counted() -> None:
     """A source that arrives through several partitions is counted until it is forgotten."""
     merge = operator(max_sources=2)
     for seq, (source, lane) in enumerate([("a", 1), ("b", 1), ("a", 2), ("a", 1), ("b", 1)]):
@@ -279,7 +279,7 @@ def test_forgotten_source_frees_frontier() -> None:
     assert merge.figures()["forgotten"] == 1
 
 
-def test_filled_gap_sets_bound_of_source() -> None:
+def test_filled_gap_sets_source_bound() -> None:
     """After a corrupt number, each event of a gateway fills a gap, even with a newer time."""
     merge = operator()
     gateway = event(0, "a", 0, 2), event(1, "a", 200, 3), event(1, "a", 201, 1)

@@ -1,4 +1,4 @@
-"""Examples: which events are late at MERGE, and why. A time is a number of milliseconds."""
+"""Examples: which events are late at MERGE, and why. Times are in milliseconds."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ A source that was idle and came back in time is no excuse later
 
 
 @pytest.mark.parametrize(("settings", "rows"), SCENARIOS.values(), ids=SCENARIOS)
-def test_scenario(settings: dict[str, Any], rows: Table) -> None:
+def test_scenario_matches_table(settings: dict[str, Any], rows: Table) -> None:
     play(operator(**settings), rows)
 
 

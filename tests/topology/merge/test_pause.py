@@ -1,4 +1,4 @@
-"""Examples: how MERGE handles a pause of the whole log. A time is a number of milliseconds."""
+"""Examples: how MERGE handles a pause in the whole log. Times are in milliseconds."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ SCENARIOS = WITHOUT | {
 
 
 @pytest.mark.parametrize(("settings", "rows"), SCENARIOS.values(), ids=SCENARIOS)
-def test_scenario(settings: dict[str, Any], rows: Table) -> None:
+def test_scenario_matches_table(settings: dict[str, Any], rows: Table) -> None:
     play(merge(**settings), rows)
 
 
@@ -118,7 +118,7 @@ def test_slow_source_shows_no_pause() -> None:
     assert operator_.figures()["awaited_after_outage"] == 1
 
 
-def test_quiet_stream_ends_in_pause() -> None:
+def test_quiet_stream_advances_watermark() -> None:
     operator_ = merge(heartbeat=100, quiet_after="1s")
     operator_.on_batch([event(10, "a", 0, 9), event(11, "b", 0, 10)], 11 * MS)
     lines = rendered(operator_.on_time(5_000 * MS))
@@ -153,7 +153,7 @@ def test_explain_shows_pause_wait() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_restarts_change_nothing(seed: int) -> None:
-    """Sources store events in gaps of the stream; how a source is bounded is not saved."""
+    """Sources store events during gaps in the stream. The state omits how a source is bounded."""
     rng = Random(seed)
     events = with_gaps(rng)
     whole = merge(heartbeat=100)
@@ -171,8 +171,8 @@ def test_restarts_change_nothing(seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("takes_plain", [True, False])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_cuts_do_not_change_gaps(seed: int, takes_plain: bool) -> None:
-    """An emitted event has a later instant, but the gap after it keeps its length."""
+def test_cuts_change_nothing(seed: int, takes_plain: bool) -> None:
+    """An emitted event gets a later instant, but the gap after it keeps its length."""
     events = with_gaps(Random(seed))
 
     def emitted(size: int) -> list[str]:

@@ -1,7 +1,6 @@
 """Examples: one source that is ahead of the clock or floods MERGE does not harm the others.
 
-A time is a number of milliseconds; the last test runs the whole stage with trusted clocks, as a
-user would.
+Times are in milliseconds; the last test runs the whole stage with trusted clocks, as a user would.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def test_overflow_uses_late_policy(policy: LatePolicy) -> None:
 
 
 def test_source_above_half_gives_way() -> None:
-    """Others wait for an event in REORDER, which is not late when it arrives."""
+    """Other sources wait for an event that REORDER buffers, which is not late when it arrives."""
     rows = table("""
         10 b 0 9
         11 b 1 0 blocked -> b0 at 10
@@ -75,7 +74,7 @@ def test_source_above_half_gives_way() -> None:
     play(operator(max_queued=2), rows)
 
 
-def test_smallest_leave_if_none_dominates() -> None:
+def test_evenly_full_queue_emits_smallest() -> None:
     merge = operator(max_queued=2)
     rows = table("""
         10 b 0 9
@@ -141,7 +140,7 @@ def arrival(event: Event) -> int:
         ("", "max_queued: 100000", 0),
     ],
 )
-def test_source_ahead_hurts_itself_alone(reorder: str, merge: str, size: int) -> None:
+def test_source_ahead_harms_only_itself(reorder: str, merge: str, size: int) -> None:
     """One source is 59 minutes ahead and sends an event every 3 ms for a minute.
 
     The others send half a minute longer, after a pause of all that is longer than `idle_after`.

@@ -1,7 +1,7 @@
 """Laws of MERGE for sources whose timestamps fall: order, watermark and completeness frontier.
 
-Nothing is lost and no source is new, so that only set-backs can break a promise. A time is a number
-of milliseconds; `max_wait` is longer than any delay.
+Nothing is lost and no source is new, so only set-backs can break a guarantee. Times are in
+milliseconds; `max_wait` is longer than any delay.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def test_declared_fall_keeps_time_order(seed: int) -> None:
 
 @every_seed
 @pytest.mark.parametrize("declared", [None, 0, LARGEST // 3, LARGEST])
-def test_unmarked_are_ordered_all_emitted(seed: int, declared: int | None) -> None:
+def test_all_emitted_and_unmarked_in_order(seed: int, declared: int | None) -> None:
     events = gateways(seed)
     operator = merge(declared)
     released = data(steps(operator, events))

@@ -22,7 +22,7 @@ def observe(progress: SourceProgress, seq: int, epoch: int = 0) -> None:
     progress.newest_ns = seq * 10
 
 
-def test_without_gap_all_is_complete() -> None:
+def test_no_gap_leaves_all_complete() -> None:
     assert progress_of().complete_ns == NO_REF
     assert progress_of(0, 1, 2).complete_ns == 20
 
@@ -47,7 +47,7 @@ def test_late_event_fills_its_gap() -> None:
     assert progress.complete_ns == 40
 
 
-def test_gap_expires_by_next_time() -> None:
+def test_gap_expires_by_next_event_time() -> None:
     progress = progress_of(0, 2)
     assert progress.lost_ns == 20
     progress.drop_missing_before(before_ns=20)

@@ -1,4 +1,4 @@
-"""Oracle: the least time and largest error of all sources are those that a look at each finds."""
+"""Oracle: the least time and the largest error of all sources match a search of every source."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def errors_looked_at(merge: Merge) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_least_of_sources_is_found(seed: int) -> None:
+def test_least_time_matches_search(seed: int) -> None:
     reorder = Reorder("default", ReorderConfig(max_wait_ns=50 * MS))
     merge = fresh()
     rng = Random(seed)

@@ -46,7 +46,7 @@ def left(step: Step) -> list[tuple[str, int]]:
 
 
 def steady(*, numbered: bool) -> list[Event]:
-    """Return the watermarks over two sources that are in order, without a gap."""
+    """Return the watermarks for two sources that are in order, without a gap."""
     operator = merge(numbered=numbered)
     said: list[Event] = []
     for n in range(400):
@@ -57,7 +57,7 @@ def steady(*, numbered: bool) -> list[Event]:
     return said
 
 
-def test_complete_after_lateness() -> None:
+def test_stream_is_complete_after_lateness() -> None:
     numbered, by_time = steady(numbered=True), steady(numbered=False)
     assert max(one.complete_ns for one in numbered) > 6_900 * MS
     assert max(one.ref_time_ns for one in by_time) > 6_900 * MS
@@ -67,7 +67,7 @@ def test_complete_after_lateness() -> None:
 
 
 def test_restart_does_not_repeat_watermark() -> None:
-    """A watermark precedes the first event; after a restart it does not come again."""
+    """A watermark precedes the first event, and does not come again after a restart."""
     operator = merge()
     step = operator.on_batch([event(100, 101, 0), event(103, 104, 1)], 104 * MS)
     emitted = [(one.kind, one.ref_time_ns // MS, one.complete_ns // MS) for one in step.released]
@@ -79,17 +79,17 @@ def test_restart_does_not_repeat_watermark() -> None:
     assert [one.kind for one in later.released] == [DATA, DATA]
 
 
-def test_event_ends_no_block() -> None:
+def test_event_does_not_end_block() -> None:
     operator = merge()
     operator.on_batch([event(100, 101, 0, "a"), event(100, 101, 0, "b")], 101 * MS)
     operator.on_batch([event(0, 110, 1, "a", BLOCKED)], 110 * MS)
     operator.on_batch([event(105, 112, 1, "a"), event(150, 151, 1, "b")], 151 * MS)
-    assert left(operator.on_time(1_000 * MS)) == []  # `a` has one before 150.
+    assert left(operator.on_time(1_000 * MS)) == []  # `a` may still send an event before 150.
     operator.on_batch([event(120, 1_001, 2, "a"), event(0, 1_001, 3, "a", UNBLOCKED)], 1_001 * MS)
     assert left(operator.on_time(1_100 * MS)) == [("a", 120), ("b", 150)]
 
 
-def test_dead_letter_ends_no_block() -> None:
+def test_dead_letter_does_not_end_block() -> None:
     operator = merge()
     operator.on_batch([event(100, 101, 0, "a"), event(0, 101, 1, "a", BLOCKED)], 101 * MS)
     operator.on_batch([event(0, 103, 1, "a", DEAD), event(150, 151, 0, "b")], 151 * MS)

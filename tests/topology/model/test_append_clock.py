@@ -23,13 +23,13 @@ Stamped = tuple[int, int]
 
 
 def busy(seconds: float, ahead_ns: int = 0, begin_ns: int = BEGIN) -> list[Stamped]:
-    """Return a log of fifty records a second, whose broker is ahead."""
+    """Return a log of fifty records a second, whose broker's clock is ahead."""
     times_ns = range(begin_ns, begin_ns + int(seconds * S), EVERY)
     return [(at_ns + TRANSIT + ahead_ns, at_ns) for at_ns in times_ns]
 
 
 def wrong(ahead_ns: int, lasts_s: float) -> tuple[list[Stamped], list[int]]:
-    """Return a log whose broker is right, ahead, and right again, with the true arrival times."""
+    """Return a log whose broker's clock is ahead for a while, with the true arrival times."""
     lasts = int(lasts_s * S)
     log = [
         *busy(10),
@@ -46,8 +46,8 @@ def arrivals(log: Sequence[Appended], clock: AppendClock | None = None) -> list[
 
 @pytest.mark.parametrize("ahead_ns", [60 * S, HOUR, YEAR, 50 * YEAR])
 @pytest.mark.parametrize("lasts_s", [0.1, 25])
-def test_undone_step_ahead_moves_nothing(ahead_ns: int, lasts_s: float) -> None:
-    """A broker's clock is ahead by a minute up to 50 years, for 0.1 or 25 s."""
+def test_undone_step_changes_no_arrival(ahead_ns: int, lasts_s: float) -> None:
+    """A broker's clock is ahead by one minute to 50 years, for 0.1 or 25 s."""
     log, truth = wrong(ahead_ns, lasts_s)
     found = arrivals(log)
     assert max(abs(at - true) for at, true in zip(found, truth, strict=True)) <= EVERY
@@ -70,7 +70,7 @@ def test_small_step_is_accepted_and_ends(ahead_ns: int) -> None:
     assert clock.off_ns == 0
 
 
-def test_fallen_broker_slows_time() -> None:
+def test_leader_behind_slows_time() -> None:
     """A new leader is an hour behind for a minute, in which time advances at half its speed."""
     log = [*busy(10), *busy(60, -HOUR, BEGIN + 10 * S), *busy(10, 0, BEGIN + 70 * S)]
     found = arrivals(log)
@@ -146,7 +146,7 @@ def test_stuck_clock_hides_no_silence(stuck_ns: int) -> None:
     log = [(append, stuck_ns if i % 7 == 0 else stamp) for i, (append, stamp) in enumerate(log)]
     found = arrivals(log)
     late = [i for i, (append, _) in enumerate(log) if found[i] != append]
-    assert set(late) <= {100 * burst for burst in range(20)}  # Where it sends first.
+    assert set(late) <= {100 * burst for burst in range(20)}  # It begins some bursts.
 
 
 @pytest.mark.parametrize("off_ns", [HOUR, 2 * HOUR])
@@ -190,7 +190,7 @@ def test_law_time_never_goes_back(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_law_steady_piece_is_taken_whole(seed: int) -> None:
-    """Law: a steady piece of the log gives the same arrival times at once as record by record."""
+    """Law: a steady piece of the log gives the same times at once as record by record."""
     rng = Random(seed)
     log = troubled(rng)
     clock, found, at = AppendClock(), [], 0
@@ -207,7 +207,7 @@ def test_law_steady_piece_is_taken_whole(seed: int) -> None:
     assert found == arrivals(log)
 
 
-def test_time_stands_for_small_differences() -> None:
-    """Two leaders differ by `BACK_NS` at most."""
+def test_small_step_back_stops_time() -> None:
+    """Clocks of two leaders differ by at most `BACK_NS`."""
     log = [(BEGIN, BEGIN), (BEGIN - BACK_NS, BEGIN), (BEGIN - BACK_NS + 5, BEGIN)]
     assert arrivals(log) == [BEGIN] * 3

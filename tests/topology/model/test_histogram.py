@@ -1,4 +1,4 @@
-"""Oracle: the histogram equals its slow form; and examples for the rules of the timeout."""
+"""Oracle: the histogram matches a slow version of itself. Examples: the rules of the timeout."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_bucket_edge_is_its_largest_time() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("miss_ppm", MISS_PPM)
-def test_tail_edge_equals_oracle(miss_ppm: int) -> None:
+def test_tail_edge_matches_oracle(miss_ppm: int) -> None:
     rng = Random(miss_ppm)
     fast, slow = Histogram(miss_ppm), oracle.Histogram()
     for _ in range(10_000):

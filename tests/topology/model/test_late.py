@@ -1,4 +1,4 @@
-"""Examples: each cause of lateness has a function that decides, a reason and a remedy.
+"""Examples: each cause of lateness has one function that handles it, a reason and a remedy.
 
 Law: the page about late events has the same sentences.
 """
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 AT_MERGE = {word for word, cause in CAUSES.items() if "merge" in cause.decided_in}
 
 
-def test_every_cause_is_treated_once() -> None:
+def test_every_cause_is_in_one_group() -> None:
     passed_on = AT_MERGE | {GAP, OVERTAKEN}
     assert passed_on | MAY_BE_COPY | {BELOW_FRONTIER} == CAUSES.keys()
     assert not passed_on & MAY_BE_COPY

@@ -1,4 +1,4 @@
-"""Oracle: the distance of two events of one clock equals a search over all their event times."""
+"""Oracle: the distance between two events of one clock matches a search of all event times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def one(ts_ns: int, ref_ns: int, source: str = "s", segment: int = 0) -> Event:
     return event
 
 
-def test_distance_equals_search() -> None:
+def test_distance_matches_search() -> None:
     narrowed = 0
     for seed in range(400):
         rng = Random(seed)

@@ -79,7 +79,7 @@ def test_longest_query_path_is_read() -> None:
         ("``", "payload"),
     ],
 )
-def test_likely_path_of_wrong_text(text: object, meant: str) -> None:
+def test_wrong_text_suggests_likely_path(text: object, meant: str) -> None:
     assert guess_path(text) == meant
 
 

@@ -1,4 +1,4 @@
-"""Laws: queries that share the decoded payloads of a step find the same as each alone."""
+"""Laws: queries that share a step's decoded payloads find the same as each query alone."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def results(topology: Topology, given: list[Event], scan: Any = None) -> list[st
         "half of a character",
     ],
 )
-def test_law_scanned_fields_equal_payloads(queries: list[str], seed: int) -> None:
+def test_law_scanned_fields_match_payloads(queries: list[str], seed: int) -> None:
     if make_scan is None:
         pytest.skip("the compiled codec is not built")
     scanned = results(topology_of(*queries), events(Random(seed)), make_scan)
@@ -129,8 +129,8 @@ def test_value_is_decoded_once(queries: int) -> None:
     assert len(calls) == len(given)
 
 
-def test_payloads_end_with_the_step() -> None:
-    """More than `MAX_SCANNED` fields are not scanned but decoded as a whole."""
+def test_payloads_are_kept_until_step_ends() -> None:
+    """A payload with more than `MAX_SCANNED` fields to read is decoded as a whole."""
     asked: list[list[str]] = []
 
     def make(names: Any) -> Any:
@@ -158,7 +158,7 @@ def test_payloads_end_with_the_step() -> None:
 def test_large_step_keeps_few_payloads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """MERGE may emit all its buffered events at once."""
+    """MERGE can emit all its buffered events at once."""
     monkeypatch.setattr("topology.model.payload.MAX_KNOWN", 3)
     payloads = Payloads()
     for _ in range(2):

@@ -239,8 +239,8 @@ class Owner:
         self.marks.note((number, key))
 
 
-def restored(owner: Owner, state: dict[str, Any]) -> dict[str, Any]:
-    """Restore the owner from the state, and return the entries of others."""
+def restore_owner(owner: Owner, state: dict[str, Any]) -> dict[str, Any]:
+    """Restore the owner from the state, and return the entries that belong to others."""
     others: dict[str, Any] = {}
     assert not any(owner.kept.restoring(owner, state, others))
     return others
@@ -276,7 +276,7 @@ def test_restored_state_writes_only_changes() -> None:
         owner.add(name)
     owner.mark(1, "x/y")
     state = through_changelog(owner.kept.snapshot(owner))
-    assert restored(again, {**state, "other": 1}) == {"other": 1}
+    assert restore_owner(again, {**state, "other": 1}) == {"other": 1}
     assert through_changelog(again.kept.snapshot(again)) == state
     assert again.sources.rows["a"].count == 2
     again.add("b")
@@ -285,7 +285,7 @@ def test_restored_state_writes_only_changes() -> None:
 
 def test_missing_state_is_not_read() -> None:
     owner = Owner()
-    assert restored(owner, {"other": 1}) == {"other": 1}
+    assert restore_owner(owner, {"other": 1}) == {"other": 1}
     assert SHAPES in owner.kept.changes(owner)
 
 
@@ -305,7 +305,7 @@ def test_unreadable_part_is_refused(key: str, wrong: Any, why: str) -> None:
     owner.add("a")
     state = {**through_changelog(owner.kept.snapshot(owner)), key: wrong}
     with pytest.raises(ShapeRefused, match=why):
-        restored(Owner(), state)
+        restore_owner(Owner(), state)
 
 
 PAIR = Shape("pair", 1, parts=Parts(PART), total=INT)

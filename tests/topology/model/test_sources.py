@@ -1,4 +1,4 @@
-"""Examples: which sources the table forgets when a new one is added."""
+"""Examples: the sources that the table forgets when a new one is added."""
 
 from __future__ import annotations
 

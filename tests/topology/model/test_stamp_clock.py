@@ -1,6 +1,6 @@
 """Examples for the clock of records without arrival times.
 
-Law: one wrong timestamp does not move it, whatever its amount and place.
+Law: one wrong timestamp does not move it, however large it is and wherever it comes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Stamp = int | tuple[int, str]
 
 
 def times(stamps: Sequence[Stamp]) -> list[int]:
-    """Return the time after each record; a record without a name is of another source."""
+    """Return the time after each record; a record without a name comes from another source."""
     clock, found = StampClock(FAR), []
     for at, stamp in enumerate(stamps):
         found.append(clock.take(*(stamp if isinstance(stamp, tuple) else (stamp, str(at)))))
@@ -49,7 +49,7 @@ def test_time_after_each_record(stamps: list[Stamp], expected: list[int]) -> Non
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(20))
-def test_wrong_time_moves_nothing(seed: int) -> None:
+def test_law_wrong_time_moves_nothing(seed: int) -> None:
     dice = Random(seed)
     stamps: list[Stamp] = [n + dice.randrange(-40, 40) for n in range(0, 2_000, 10)]
     at = dice.randrange(1, len(stamps))

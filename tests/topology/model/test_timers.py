@@ -19,7 +19,7 @@ def test_due_keys_are_in_order() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_timers_equal_searched_table(seed: int) -> None:
+def test_timers_match_searched_dict(seed: int) -> None:
     """Oracle: a dict that is searched each time."""
     rng = Random(seed)
     timers: Timers[int] = Timers()

@@ -45,7 +45,7 @@ class World:
         return f"seed {self.seed}\n{unparse(self.query.query)}\n{told}\n{self.arrivals}"
 
     def asking(self, **changed: Any) -> Compiled:
-        """Return the query with these changes."""
+        """Return this query with the given changes."""
         return Compiled(replace(self.query.query, **changed))
 
     @property
@@ -53,15 +53,15 @@ class World:
         return max(one.event.error_ns for one in self.stream)
 
     def wanted(self, entries: Iterable[Entry] | None = None) -> list[Content]:
-        """Return the matches that the oracle finds in the stream, or in these events of it."""
+        """Return the matches that the oracle finds in the stream, or in the given entries."""
         found = self.stream if entries is None else entries
         return contents(self.query, oracle(self.query.form, map(anew, found)))
 
     def is_as_the_oracle_says(self) -> bool:
-        """Assert that the engine finds the matches of the oracle, and return whether there are any.
+        """Assert that the engine finds the oracle's matches, and return whether there are any.
 
         This holds for all events at once, and for a frontier that advances, over restarts. With the
-        frontier nothing final changes, nothing stays retained, and all current matches become
+        frontier, no final result changes, nothing stays retained, and all current matches become
         final.
         """
         wanted = self.wanted()
@@ -78,7 +78,7 @@ class World:
 class Reader:
     """A reader that follows findings, and asserts that each revision follows from the one before.
 
-    An update changes something or is final.
+    Each update must change something or be final.
     """
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ def told(result: MatchResult) -> tuple[object, ...]:
 
 
 def contents(query: Compiled, matches: Iterable[Match]) -> list[Content]:
-    """Return the matches of the oracle as sorted contents."""
+    """Return the oracle's matches as sorted contents."""
     return sorted(
         tuple(
             sorted(
@@ -164,7 +164,7 @@ def missing(query: Compiled, true: Iterable[Content], told: Standing) -> list[Co
 
 
 def anew(one: Entry) -> Entry:
-    """Return the entry as one that no engine has seen."""
+    """Return a copy of the entry that no engine has seen."""
     return Entry(one.event, one.payload, one.play)
 
 
@@ -194,7 +194,7 @@ def checked(text: str) -> Compiled:
 def restarted(
     engine: Engine, queries: Sequence[Compiled], state: State | None = None, **options: Any
 ) -> Engine:
-    """Return an engine that continues from this engine's state, or from the one given."""
+    """Return an engine that continues from this engine's state, or from `state` if it is given."""
     fresh = Engine(queries, **options)
     kept = [anew(one) for one in engine.entries()]
     fresh.restore(engine.snapshot() if state is None else state, kept)
@@ -202,7 +202,7 @@ def restarted(
 
 
 def current(query: Compiled, arrivals: Sequence[Entry], max_error_ns: int | None = None) -> Reader:
-    """Return a reader of all findings, with no frontier until the end."""
+    """Return a reader that has read all findings, with no frontier until the end."""
     engine, reader = Engine([query], max_error_ns=max_error_ns), Reader()
     feed(engine, reader, arrivals)
     return _ended(engine, reader)
@@ -216,7 +216,7 @@ def followed(
     finals: Sequence[str] = (),
     rng: Random | None = None,
 ) -> Reader:
-    """Return a reader of all findings, with a frontier so close that no event is late.
+    """Return a reader that has read all findings, with a frontier so close that no event is late.
 
     With `rng`, the frontier pauses at times, and the engine is restarted.
     """
@@ -240,7 +240,7 @@ def _ended(engine: Engine, reader: Reader) -> Reader:
 
 
 def fed(queries: Sequence[Compiled], entries: Iterable[Entry], **options: Any) -> Engine:
-    """Return an engine that has accepted these entries."""
+    """Return an engine that has accepted the given entries."""
     engine = Engine(queries, **options)
     for one in entries:
         engine.accept(anew(one), 0)
@@ -253,9 +253,9 @@ def in_step(
     behind_ns: int | None = None,
     rng: Random | None = None,
 ) -> Iterator[tuple[int, list[list[Finding]]]]:
-    """Yield the time and the findings of each engine, after each event, each frontier and the end.
+    """Yield the time and each engine's findings, after each event, each frontier and the end.
 
-    With `rng`, events come at different times.
+    With `rng`, the time between events varies.
     """
     at_ns = 0
     for one in arrivals:
@@ -285,7 +285,7 @@ class Changelog:
 
 
 def in_any_order(query: Compiled, stream: Sequence[Entry]) -> set[str]:
-    """Return the matches, as times of their events, for ten orders of arrival."""
+    """Return the distinct results of ten orders of arrival, as the event times of the matches."""
     orders = (shuffled(Random(seed), stream, 0.9 * (seed > 0), copies=0.2) for seed in range(10))
     return {times(current(query, arrivals), stream) for arrivals in orders}
 
@@ -297,7 +297,7 @@ def times(reader: Reader, stream: Sequence[Entry]) -> str:
 
 
 def of_rows(values: Iterable[Any], name: str = "v") -> list[Entry]:
-    """Return rows as events, one each second; the value is the payload, or is under `name`."""
+    """Return rows as events, one second apart; the value is the payload, or stored as `name`."""
     return [
         entry("T", n * 10**9, n, {name: value} if name else value)
         for n, value in enumerate(values, start=1)
@@ -305,9 +305,9 @@ def of_rows(values: Iterable[Any], name: str = "v") -> list[Entry]:
 
 
 def shown_of_rows(query: Query, rows: Sequence[Entry], orders: int) -> list[tuple[str, Any]]:
-    """Return the variables of each match with the numbers of their rows, and its values.
+    """Return each match's variables with their row numbers, and its values.
 
-    Assert that they are the same in so many orders of arrival.
+    Assert that they are the same in `orders` orders of arrival.
     """
     compiled, told = Compiled(query), list[list[tuple[str, Any]]]()
     for seed in range(orders):

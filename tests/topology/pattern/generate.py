@@ -1,8 +1,8 @@
-"""Seeded queries and streams for the laws of patterns: everything the language has, in small.
+"""Seeded queries and streams for the laws of patterns: a small sample of the whole language.
 
 A query passes the checks by construction (patterns.md 1.3). Types are A to D. Payloads have `x` and
-`y` (small integers; at times absent, None, NaN, a float, text, a flag). Their `id` is 0 to 2,
-seldom NULL. Times are few nanoseconds, so that ties abound.
+`y` (small integers; at times missing, None, NaN, a float, text, a flag). Their `id` is 0 to 2,
+seldom NULL. Times lie a few nanoseconds apart, so that ties abound.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def random_stream(
     types: Sequence[str] = TYPES,
     unit_ns: int = 1,
 ) -> list[Entry]:
-    """Return distinct events in the order of keys, a few units apart.
+    """Return distinct events sorted by key, a few units apart.
 
     `errors` are the half-widths to choose from.
     """
@@ -156,7 +156,7 @@ def random_payload(rng: Random) -> Any:
 
 
 def shuffled(rng: Random, stream: Sequence[Entry], disorder: float, copies: float) -> list[Entry]:
-    """Return an order of arrival: about `disorder` of the events are late, `copies` come twice."""
+    """Return the events as they arrive: a share `disorder` late, a share `copies` twice."""
     placed = []
     for at, one in enumerate(stream):
         delay = rng.uniform(0, len(stream)) if rng.random() < disorder else 0.0
@@ -168,7 +168,7 @@ def shuffled(rng: Random, stream: Sequence[Entry], disorder: float, copies: floa
 
 
 def lateness_ns(arrivals: Sequence[Entry]) -> int:
-    """Return how far an event is behind the newest one before it, at most."""
+    """Return the largest time by which an event is behind the newest one before it."""
     newest, most = arrivals[0].time_ns, 0
     for one in arrivals:
         newest = max(newest, one.time_ns)
@@ -183,9 +183,9 @@ def lateness_ns(arrivals: Sequence[Entry]) -> int:
 class Draft:
     """A query that is being drawn.
 
-    Without `groups` it has single events in a row. With `prefers` some counts are reluctant. With
-    `turns` a group of several may be counted; `turned` are its aliases, and `indexed` those that an
-    index may name.
+    Without `groups`, all its steps are single events. With `prefers`, some counts are reluctant.
+    With `turns`, a group of several may be counted; `turned` are the aliases in it, and `indexed`
+    the aliases that an index may name.
     """
 
     rng: Random
@@ -258,7 +258,7 @@ class Draft:
         return self.counted(low, high, self.types(), until=0.12)
 
     def tail(self) -> EventNode:
-        """Return a last component that may still come or grow when all before it has matched."""
+        """Return a last component that can still come or grow when all before it has matched."""
         low, high = self.rng.choice(((0, 1), (0, UNBOUNDED), (1, UNBOUNDED), (1, UNBOUNDED)))
         types = tuple(self.rng.sample(TYPES, 3))
         return self.counted(low, high, types, until=0.7, greedy=0.3)
@@ -436,7 +436,7 @@ def with_eager_turns_in_and(node: Any, *, inside: bool = False) -> Any:
 
 
 def lasting(rng: Random, query: Query) -> Query:
-    """Return the query with a FOR at some negations where allowed, some of them in an AND."""
+    """Return the query with a FOR at some negations that allow it, including some in an AND."""
     for kind, alias in ((AllOf, "m0"), (AnyOf, "m1")):
         for node in [each for each in walk(query.node) if isinstance(each, kind)]:
             if rng.random() < 0.5 and (kind is AllOf or query.matches != "one"):
@@ -466,7 +466,7 @@ def _with(node: Any, old: Node | Negation, new: Node | Negation) -> Any:
 
 
 def _edges(rng: Random, strategy: Strategy, matches: Matches) -> tuple[Edge | None, ...]:
-    """Return the edges to draw from, where None is the one of the strategy.
+    """Return the edges to draw from; None is the strategy's own edge.
 
     An ANY edge has no meaning in one walk.
     """

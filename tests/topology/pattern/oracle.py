@@ -1,10 +1,10 @@
 """An oracle of patterns: all matches of a query over a handful of events, by trying everything.
 
 Source: patterns.md 2.2 to 2.5. The oracle shares only the expressions and the normal form with the
-engine. A *run* is a list of (component, entry) in the order of keys. Cost is exponential, so that
-about fourteen events are the limit.
+engine. A *run* is a list of (component, entry) in the order of keys. Cost is exponential, so about
+fourteen events are the limit.
 
-It decides shapes that the specification leaves open:
+It decides cases that the specification leaves open:
 
 - A step into a group that has begun is a loop step, even if the run was elsewhere in between (AND).
   First eligibility for a component is judged on the events after the run's last.
@@ -15,17 +15,17 @@ It decides shapes that the specification leaves open:
 - Among several branches of OR, ONE reports the valid walk that ends first. A blocked walk does not
   prevent another.
 - GREEDY under ALL and MAXIMAL: no event that fits the group may lie after its last member and
-  before the first of the next component. For an absent group, this range begins at the
+  before the first of the next component. If the group is empty, this range begins at the
   members of the component before it or, without any, at the match's first. With nothing next, it
   goes to the end of the window. Order is by corrected timestamp (TIES BY KEY: by key). The first
   member of the next component may not fit the group itself. An event fits as it would fit the
   match's members before it; other members of the match (AND) are taken already.
 - MAXIMAL compares matches of one alternative.
 - A match is its events, each bound to an alias. Several alternatives may have it (`OR(C? c, D? d)`,
-  of which neither came). It is then one match, of the alternative whose FORs are decided first, and
+  if neither came). It is then one match, of the alternative whose FORs are decided first, and
   of these of the first in the text.
 - Gaps of negations: see `normal_form.Blocker`. A member of the match may block it.
-- SKIP TO FIRST/LAST of an absent component drops nothing.
+- SKIP TO FIRST/LAST of an empty component drops nothing.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def oracle(query: syntax.Query | NormalForm, entries: Iterable[Entry]) -> list[M
 
 
 def valid(form: NormalForm, entries: Sequence[Entry]) -> list[Match]:
-    """Return the matches of MATCHES ALL, whatever the query has, without SKIP.
+    """Return the matches as under MATCHES ALL and without SKIP, whatever the query has.
 
     Entries must be distinct.
     """
@@ -232,7 +232,7 @@ def _skipped(form: NormalForm, matches: list[Match]) -> list[Match]:
 
 
 def _over_ns(form: NormalForm, kept: Match) -> Iterator[int]:
-    """Yield when each FOR at the end of a match is over."""
+    """Yield the time at which each FOR at the end of a match is over."""
     alternative = form.alternatives[kept.alternative]
     for blocker in alternative.blockers:
         left = blocker.left.union(*(alternative.components[j].before for j in blocker.left))
@@ -247,7 +247,7 @@ def _begun_ns(
     low: Sequence[Entry],
     bound: Sequence[Sequence[Entry]],
 ) -> int:
-    """Return when the left side had come, and each FOR before the negation was over."""
+    """Return the time when the left side has come and each FOR before the negation is over."""
     begun = [entry.time_ns for entry in low]
     for at, ns in blocker.after:
         before = at.union(*(alternative.components[j].before for j in at))
@@ -275,7 +275,7 @@ def _drops(form: NormalForm, kept: Match, match: Match) -> bool:
 class AlternativeOracle:
     """An oracle of one alternative.
 
-    `events` are those of the partition; `everything` are those that a STRICT step looks at.
+    `events` are the partition's events; `everything` are the events that a STRICT step looks at.
     """
 
     def __init__(
@@ -449,7 +449,7 @@ class AlternativeOracle:
     def _is_due(self, run: Run, predicate: Predicate) -> bool:
         """Return whether all components that the predicate names are bound or closed.
 
-        Those that it needs as a whole must be closed.
+        Components that it needs as a whole must be closed.
         """
         return all(
             self._is_closed(run, j) or (j not in predicate.whole and bool(_taken(run, j)))
@@ -514,7 +514,8 @@ class AlternativeOracle:
     ) -> tuple[list[syntax.Expr], closures.Binding]:
         """Return the conditions of a negation on the event, with their binding.
 
-        Conditions that name an absent event are left out, unless they ask for NULL.
+        Conditions that name an optional event that did not come are left out, unless they ask for
+        NULL.
         """
         binding, asked = self._binding(run), []
         binding[self.slots[blocker.alias]] = [entry]

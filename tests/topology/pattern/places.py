@@ -1,6 +1,6 @@
 """Indexes of a query over a handful of events, as an engine would have them, for tests of tactics.
 
-Nothing is late, nothing purged.
+Nothing is late or purged.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ ALL = "USING skip_till_any MATCHES ALL"
 
 
 def place(form: NormalForm, members: Sequence[Entry], entries: Sequence[Entry]) -> Place:
-    """Return the place of one partition; `entries` are those of all.
+    """Return the place of one partition; `entries` are the entries of all partitions.
 
-    PREV looks at it until another is made.
+    PREV reads from this place until another is made.
     """
     components, blockers = [], []
     enders: dict[tuple[int, int], EntryIndex] = {}
@@ -65,7 +65,7 @@ def _index(
 def units(
     form: NormalForm, entries: Sequence[Entry], tactic: Tactic | None = None
 ) -> list[tuple[Entry, Evaluation]]:
-    """Return the evaluation of every possible unit, by the tactic of the query or another."""
+    """Return the evaluation of every possible unit, by the query's tactic or the given one."""
     tactic = tactic or tactic_for(layouts_of(form))
     found = []
     for members in partitions(form, entries):
@@ -95,9 +95,9 @@ def contents(found: Sequence[Match]) -> list[object]:
 
 
 def judged(form: NormalForm, stream: Sequence[Entry]) -> list[Match]:
-    """Return the matches of the oracle.
+    """Return the oracle's matches.
 
-    Assert that the tactic of the query finds the same, where nothing is skipped.
+    Assert that the query's tactic finds the same, if nothing is skipped.
     """
     found = oracle(form, stream)
     if form.query.skip == "none":

@@ -1,13 +1,13 @@
 """Laws and examples of absence for a time (`!B FOR 5 s`): its meaning in any order of arrival, and
 when it is decided.
 
-Matches that several branches or turns have, because they differ in absent events alone, are found
-once.
+A match that several branches or turns share, because they differ only in events that did not come,
+is found once.
 
 The judge of the law is `declared`. It tries all choices of events and checks the sentences of the
 manual on each, without the normal form.
 
-A match is its events, each bound to an alias. Several alternatives may have it, each with its
+A match is its events, each bound to an alias. Several alternatives may have it, each with its own
 negations and conditions; it stays while one of them has it.
 """
 
@@ -59,31 +59,31 @@ EXAMPLES = [
     ("SEQ(A a, C c, !B FOR 50 ns)", "", {"a1 c9 b58": "", "a1 c9 b59": "1-9"}),  # beyond the window
     ("SEQ(A a, !B FOR 5 ns, C c)", "", {"a1 c4 c6": "1-6", "a1 c4 b5 c6": ""}),
     ("SEQ(!B FOR 5 ns, C c)", "", {"b1 c6 b7 c8": "6"}),
-    ("SEQ(A+ a[], !B FOR 3 ns, C c)", "", {"a1 a3 b5 c7": ""}),  # from the last of the group
+    ("SEQ(A+ a[], !B FOR 3 ns, C c)", "", {"a1 a3 b5 c7": ""}),  # It begins at a3.
     ("SEQ(AND(A a, D d), !B FOR 3 ns, C c)", "", {"a1 d3 b4 c7": "", "d1 a3 b6 c7": "1-3-7"}),
     ("SEQ(A a, STRICT !B FOR 3 ns)", "", {"a1 c2 b3": "1", "a1 b3 c3": ""}),
     # No event of the match blocks it, nor one at a neighbour's time, whatever its key.
     ("SEQ(A a, STRICT !C, C c)", FREE, {"a1 c2": "1-2", "a1 c2 c3": "1-2", "a1 b2 c3": "1-3"}),
     ("SEQ(A a, !B, C c)", "TIES BY KEY", {"a1 b1 c1": "1-1", "a1 b1 c2": "1-2", "a1 b2 c3": ""}),
-    # In an OR it is a branch of its own; only BEST prefers the first branch.
+    # In an OR, an absence is its own branch; only BEST prefers the first branch.
     ("SEQ(A a, OR(C c, !B FOR 5 ns), D d)", FREE, {"a1 c3 d4": "1-3-4", "a1 b3 c4 d7": "1-4-7"}),
     ("SEQ(A a, OR(C c, !B FOR 5 ns), D d)", FREE, {"a1 b6 c4 d7": "1-4-7 1-7"}),
     ("SEQ(A a, OR(C c, !B FOR 5 ns), D d)", "MATCHES BEST", {"a1 b6 c4 d7": "1-4-7"}),
     ("SEQ(A a, OR(!B FOR 5 ns, C c), D d)", "MATCHES BEST", {"a1 b6 c4 d7": "1-7"}),
     ("SEQ(A a, OR(C c, !B FOR 3 ns), !D FOR 2 ns)", FREE, {"a1 c2 d5": "1-2"}),  # in (4, 6)
     ("SEQ(A a, AND(OR(C c, !B FOR 3 ns), D d))", FREE, {"a1 d2 b5": "1-2"}),
-    # in an AND it begins with the AND
+    # In an AND, an absence begins with the AND.
     ("SEQ(A a, AND(!B FOR 5 ns, C c))", "", {"a1 c2 b7": "1-2", "a1 c2 b5": "", "a1 b6 c9": "1-9"}),
     ("SEQ(A a, AND(!B FOR 2 ns, !C FOR 5 ns))", "", {"a1 b4": "1", "a1 c4": ""}),
     ("SEQ(A a, AND(!B, C c), D d)", "", {"a1 c2 b3 d4": "1-2-4", "a1 b2 c3 d4": ""}),
-    # One after the other, and beside optional components.
+    # Absences follow one another, and stand beside optional components.
     ("SEQ(A a, !B FOR 3 ns, !C FOR 4 ns)", "", {"a1 b5 c3": "1", "a1 b3": "", "a1 c7": ""}),
     ("SEQ(A a, !B FOR 3 ns, !C FOR 4 ns, D d)", "", {"a1 d7 d8": "1-8"}),
     ("SEQ(A a, !B FOR 3 ns, C? c)", "MATCHES ALL", {"a1 c2 c4": "1 1-4"}),
     ("SEQ(A a, C? c, !B FOR 3 ns, D d)", "MATCHES ALL", {"a1 c2 d4 d5": "1-2-5 1-4"}),
     ("SEQ(A a, !B FOR 3 ns, C? c, D d)", "MATCHES ALL", {"a1 d3 d4": "1-4"}),
     ("SEQ(!B FOR 3 ns, C? c, D d)", "MATCHES ALL", {"b1 c3 d5": "5"}),
-    # A FOR begins when everything before it is over, other FORs too.
+    # A FOR begins when everything before it is over, including other FORs.
     ("SEQ(A a, !B FOR 3 ns, AND(C c, !B FOR 2 ns))", FREE, {"a1 b5 c6": ""}),  # in (4, 6)
     ("SEQ(A a, !B FOR 3 ns, AND(C c, !B FOR 2 ns))", FREE, {"a1 b6 c7": "1-7"}),
     ("SEQ(A a, AND(C c, !B FOR 5 ns), !D FOR 3 ns)", FREE, {"a1 c3 d8": ""}),  # in (6, 9)
@@ -93,12 +93,12 @@ EXAMPLES = [
     ("SEQ(A a, SEQ(B* d[], !C FOR 5 ns, B* f[]){2})", "MATCHES BEST", {"a2 c8": "", "a2 c13": "2"}),
     ("SEQ(A a, !C FOR 3 ns, D? d, !B b, D x)", FREE, {"a1 b2 d9": "1-9"}),  # !B begins at 4
     ("SEQ(A a, !C FOR 3 ns, D? d, !B b, D x)", FREE, {"a1 b5 d9": ""}),
-    # A condition on the distance limits the absence, too.
+    # A condition on the distance also limits the absence.
     ("SEQ(A a, !B b) WHERE b.time - a.time < 5 ns", "", {"a1 b5": "", "a1 b6": "1"}),
     ("SEQ(A a, !B b) WHERE b.time - a.time <= 5 ns", "", {"a1 b6": ""}),
     ("SEQ(A a, C c, !B b) WHERE b.time - c.time < 50 ns", "", {"a1 c9 b12": "1-9"}),  # the window
     ("SEQ(A a, C? c, !B b) WHERE b.time - c.time < 2 ns", "", {"a1 b9": ""}),  # Needs a c.
-    # Matches that two branches or turns have are found once.
+    # A match that two branches or turns share is found once.
     ("SEQ(A a, OR(C? b, C? c))", FREE, {"a1": "1"}),
     ("SEQ(A a, OR(C? b, C? c))", "MATCHES ALL", {"a1 c2": "1 1-2 1-2"}),  # c as b, and as c
     ("SEQ(A a, OR(C? b, D? c), E e)", FREE, {"a1 c2 d3 e5": "1-2-5 1-3-5 1-5"}),
@@ -115,7 +115,7 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize(("pattern", "options", "cases"), EXAMPLES)
-def test_meaning_in_any_order(pattern: str, options: str, cases: dict[str, str]) -> None:
+def test_absences_have_expected_matches(pattern: str, options: str, cases: dict[str, str]) -> None:
     query = compiled(pattern, options)
     for events, found in cases.items():
         assert in_any_order(query, of_text(events)) == {found}, events
@@ -125,7 +125,7 @@ def test_meaning_in_any_order(pattern: str, options: str, cases: dict[str, str])
 @pytest.mark.parametrize(
     ("pattern", "events", "over_ns"),
     [
-        ("SEQ(A a, !B FOR 5 ns)", "a1", 6),  # Not at 101, when the window is over.
+        ("SEQ(A a, !B FOR 5 ns)", "a1", 6),  # The FOR ends before the window.
         ("SEQ(A a, C c, !B FOR 200 ns)", "a1 c4", 204),
         ("SEQ(A a, AND(!B FOR 5 ns, C c))", "a1 c2", 6),
         ("SEQ(A a, AND(!B FOR 3 ns, !C FOR 5 ns))", "a1", 6),
@@ -214,7 +214,7 @@ def worlds() -> Iterator[World]:
 @pytest.mark.slow
 @pytest.mark.parametrize("emit", ["eager", "slack"])
 def test_watermark_ends_absence_like_event(emit: Emit) -> None:
-    """An event of that time, which no query asks for, gives the same findings.
+    """A watermark gives the same findings as an event at its time that no query asks for.
 
     Other events are late, and the engine is restarted.
     """
@@ -301,7 +301,7 @@ MAXIMAL = "USING skip_till_any MATCHES MAXIMAL"
         ("SEQ(C? b, !B n FOR 3 ns), SEQ(C? c, !D m FOR 5 ns)", "a1", 4),
         ("SEQ(C? b, !B n FOR 5 ns), SEQ(C? c, !D m FOR 3 ns)", "a1", 4),
         ("SEQ(C? b, !B n FOR 5 ns), SEQ(C? c, !D m FOR 3 ns)", "a1 d2", 6),
-        ("SEQ(C? b, !B n FOR 5 ns), SEQ(C? c, !D m FOR 3 ns)", "a1 b5", 4),  # Final by then.
+        ("SEQ(C? b, !B n FOR 5 ns), SEQ(C? c, !D m FOR 3 ns)", "a1 b5", 4),  # It is final by then.
     ],
 )
 def test_first_final_alternative_decides(branches: str, events: str, over_ns: int) -> None:
@@ -376,7 +376,7 @@ def worlds_of(
         query = Compiled(parse_query(text))
         assert Twins(layouts_of(query.form)).may_be
         stream = random_stream(rng, 7, errors, types="AABC", unit_ns=unit_ns)
-        for segment, one in enumerate(stream):  # Each event has a clock of its own.
+        for segment, one in enumerate(stream):  # Each event has its own clock.
             one.event.segment = segment
         arrivals = shuffled(rng, stream, rng.choice((0.0, 0.4, 0.9)), copies=0.1)
         yield World(seed, query, stream, arrivals)
@@ -384,7 +384,7 @@ def worlds_of(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["for a time", "found once"])
-def test_any_order_equals_the_oracle(kind: str) -> None:
+def test_any_order_matches_the_oracle(kind: str) -> None:
     once = worlds_of(ONCE_OPTIONS, (*EXTRAS, "EMIT SLACK 3 ns"))
     all_worlds = once if kind == "found once" else worlds()
     found = [world.is_as_the_oracle_says() for world in all_worlds]
@@ -404,7 +404,7 @@ def test_limit_is_the_same_in_any_order() -> None:
 
 
 def standing(query: Compiled, world: World, arrivals: Sequence[Entry]) -> Standing:
-    """Return the confidence of each match at the end; assert that none is there twice."""
+    """Return the confidence of each match at the end; assert that no match is there twice."""
     reader = followed(query, arrivals, max_error_ns=world.largest_ns)
     assert len(reader.confidences()) == len(reader.standing), (world, arrivals)
     return reader.confidences()
@@ -425,7 +425,7 @@ def test_grades_bound_every_world() -> None:
 
 
 @pytest.mark.slow
-def test_possible_equals_uncertain_oracle() -> None:
+def test_possible_matches_uncertain_oracle() -> None:
     found = 0
     for world in worlds_of((FREE,), ("",), (0, 0, 1, 2, 4), UNIT_NS):
         query = world.asking(uncertain="possible")

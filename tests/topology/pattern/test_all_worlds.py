@@ -1,15 +1,14 @@
 """Oracle: all worlds of small streams in which the error changes from event to event.
 
-It tries each time of an uncertain event that can make an order, a tie or a window of its own. The
-clock of a segment is behind by one number. Its estimate may change at each event, and the clock may
-drift.
+It tries each time of an uncertain event that can make another order, tie or window. The clock of a
+segment is behind by one number. Its estimate may change at each event, and the clock may drift.
 
 A confirmed match is then in every world, and a match in some world is emitted under POSSIBLE. Both
-are exact for pairs of events with a clock estimate each, and for two events of one clock.
+are exact for pairs of events that each have a clock estimate, and for two events of one clock.
 
 Otherwise some possible matches are in no world, one of seven here. The engine does not see that
 uncertainties exclude each other (`topology.pattern.match.uncertain.possible`). Nor does it see that
-the surest event of a segment limits the error of the others.
+the most certain event of a segment limits the error of the others.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ def small_stream(rng: Random, *, apart: bool = False) -> list[Entry]:
     """Return four to six events, of which `MOVING` have an error each.
 
     Some share a source and segment, whose offset is estimated anew between them, or drifts. With
-    `apart`, each has a segment of its own.
+    `apart`, each event has its own segment.
     """
     count = rng.randint(4, 6)
     unsure = set(rng.sample(range(count), MOVING))
@@ -132,7 +131,7 @@ def small_query(rng: Random) -> Query:
 
 
 def judged(case: World, queries: Sequence[Compiled], seen: Counter[str]) -> Judged:
-    """Return certain and emitted matches of the queries, and those of all and of some worlds."""
+    """Return the certain and emitted matches, and the matches in all and in some worlds."""
     told = [
         followed(query, case.arrivals, max_error_ns=max(ERRORS)).confidences() for query in queries
     ]
@@ -151,7 +150,7 @@ class Judged(NamedTuple):
 
 
 def pairs_of_clocks(rng: Random) -> tuple[str, list[Entry]]:
-    """Return a pattern of pairs, and events that each have a clock of their own."""
+    """Return a pattern of pairs, and events that each have their own clock."""
     shape = rng.choice(("SEQ(A a, B b)", "SEQ(A a, A b)", "AND(A a, B b)"))
     within_ns = rng.randint(1, 4) * UNIT_NS
     return f"{shape} WITHIN {within_ns} ns USING skip_till_any", small_stream(rng, apart=True)
@@ -177,7 +176,7 @@ def pair_of_a_clock(rng: Random) -> tuple[str, list[Entry]]:
     ("pairs", "seeds"), [(pairs_of_clocks, SEEDS), (pair_of_a_clock, PAIRS)], ids=["clocks", "one"]
 )
 def test_pairs_are_exact_in_all_worlds(pairs: Pairs, seeds: range) -> None:
-    """Possible pairs are those of some world, and confirmed ones are those of all.
+    """Possible pairs are the pairs of some world, and confirmed pairs those of all worlds.
 
     Two events of one clock are as far apart as their timestamps.
     """
@@ -222,7 +221,7 @@ POSSIBLE = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", POSSIBLE)
-def test_new_event_equals_new_search(text: str) -> None:
+def test_new_event_matches_new_search(text: str) -> None:
     asked = parse_query(f"QUERY q PATTERN {text} UNCERTAIN POSSIBLE")
     query, anew_each = Compiled(asked), Compiled(asked)
     assert query.possible is not None
@@ -253,7 +252,7 @@ def labels(form: NormalForm, matches: Iterable[Match]) -> set[Binding]:
 
 
 def suited(rng: Random) -> Query:
-    """Return a query of any shape with ANY steps, or one of single events in a row."""
+    """Return a query of any shape with ANY steps, or a query of single events in a row."""
     free = rng.random() < 0.5
     modes: Modes = (("any", "all"),) if free else (("next", "all"), ("strict", "all"))
     conditions = rng.random() < 0.5
@@ -306,10 +305,10 @@ STRICT = "USING strict MATCHES ALL"
 @pytest.mark.parametrize(
     ("pattern", "options", "graded"),
     [
-        # A gap of exactly both errors may be a tie; in the other direction it is none.
+        # A gap of exactly both errors may be a tie; in the other direction it is not.
         ("SEQ(A, B)", "", {"a10~1 b13~1": "a10b13", "a10~1 b12~1": "a10b12?"}),
         ("SEQ(A, B)", "", {"a11~1 b10~1": "b10a11?", "a12~1 b10~1": ""}),
-        # Neighbours may each be possible where the chain is not.
+        # Each pair of neighbours may be possible although the chain is not.
         ("SEQ(A, B, C)", "", {"a10~0 b8~4 c9~2": "b8c9a10?", "a12~0 b8~5 c9~3": ""}),
         # window
         ("SEQ(A, B)", "", {"a0~1 b9~0": "a0b9", "a0~1 b10~0": "a0b10?", "a0~1 b11~0": "a0b11?"}),
@@ -326,6 +325,6 @@ STRICT = "USING strict MATCHES ALL"
         ("SEQ(A+, B)", "", {"a1~2 a2~2 b9": "a1a2b9 a1b9 a2b9"}),
     ],
 )  # fmt: skip
-def test_rules_of_intervals(pattern: str, options: str, graded: dict[str, str]) -> None:
+def test_interval_has_expected_grade(pattern: str, options: str, graded: dict[str, str]) -> None:
     for events, grade in graded.items():
         assert grades(pattern, events, options or "USING skip_till_any MATCHES ALL") == grade

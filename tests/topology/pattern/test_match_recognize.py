@@ -1,11 +1,11 @@
 """Examples of MATCH_RECOGNIZE: matches in any order of arrival, and queries that are refused.
 
 Published cases are data (cases_sql/*.yaml). A query that has no meaning on a stream, or is not
-supported, is refused with the code of its case. With ALL ROWS PER MATCH each row is a result. Left
-out of the suites are MATCH_NUMBER, subqueries, and joins of several clauses.
+supported, is refused with the code of its case. With ALL ROWS PER MATCH, each row is a result.
+Cases with MATCH_NUMBER, subqueries, or joins of several clauses are left out.
 
-Law: both spellings of a query (spellings.yaml) find the same. If the language can express a query
-of SQL, both are one tree.
+Law: both spellings of a query (spellings.yaml) find the same. If the language can express an SQL
+query, both are one tree.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def found(text: str, prices: list[int], **options: Any) -> list[tuple[str, Any]]
     return shown_of_rows(query, rows, orders=4)
 
 
-def test_v_shape() -> None:
+def test_v_shape_is_found() -> None:
     values = {"symbol": "x", "top": 9, "low": 3, "n": 5, "s": 8}
     assert found(V_SHAPE, [9, 5, 3, 4, 6, 2]) == [("STRT1 DOWN2 DOWN3 UP4 UP5", values)]
 
@@ -123,7 +123,7 @@ PUBLISHED: Final = list(published())
 
 
 @each(PUBLISHED)
-def test_published_case(case: dict[str, Any]) -> None:
+def test_published_case_has_its_matches(case: dict[str, Any]) -> None:
     if "refused" in case:
         with pytest.raises(QueryRefused) as refused:
             check(parse_sql(text_of(case)), params={})
@@ -133,7 +133,7 @@ def test_published_case(case: dict[str, Any]) -> None:
 
 
 def finds(query: Query, rows: list[Entry], case: dict[str, Any], orders: int) -> None:
-    """Assert that the matches, and the values if the case has any, are those of the case."""
+    """Assert that the query finds the case's matches, and its values if the case has any."""
     check(query, params={})
     found = shown_of_rows(query, rows, orders)
     assert [members for members, _ in found] == case["matches"]

@@ -45,7 +45,7 @@ def stage(more: str = "", **queries: Any) -> Stage:
 
 
 def event(type_: str, ms: int, value: Any = None) -> Event:
-    """Return an event whose time in ms is its sequence number, too."""
+    """Return an event whose time in ms equals its sequence number."""
     return Event("default", "s", 0, ms, ms * MS, ms * MS, ms, value=value, type=type_)
 
 
@@ -62,7 +62,7 @@ def events(text: str) -> list[Event]:
 
 
 def told(step: Step) -> list[str]:
-    """Return query, operation and event numbers of each result; `!` marks a final one."""
+    """Return each result's query, operation and event numbers; `!` marks a final result."""
     found = []
     for finding in step.results:
         assert isinstance(finding, MatchResult)
@@ -72,7 +72,7 @@ def told(step: Step) -> list[str]:
 
 
 def give(to: Stage | Chain, given: str | list[Event]) -> list[str]:
-    """Return the results of these events."""
+    """Return the results of the given events."""
     given = events(given) if isinstance(given, str) else given
     return told(to.on_batch(given, given[-1].at_ns))
 
@@ -82,7 +82,7 @@ def figures(running: Stage) -> dict[str, int]:
 
 
 def restarted(running: Stage, table: dict[str, Any] | None = None, **queries: Any) -> Stage:
-    """Return a stage with these queries that is restored from the running one."""
+    """Return a stage with the given queries, restored from the running one."""
     again = stage(**queries)
     held = {
         event(one.type, one.ref_time_ns // MS, one.value): at
@@ -126,7 +126,7 @@ def test_lateness_bounds_corrections() -> None:
 @pytest.mark.parametrize("more", ["", "UNCERTAIN IGNORE", "SKIP PAST LAST", "MATCHES BEST"])
 @pytest.mark.parametrize("is_restarted", [False, True])
 def test_watermark_ends_absence(more: str, is_restarted: bool) -> None:
-    """This holds while the completeness frontier stays behind, and in a stage of its own."""
+    """A watermark suffices even if the completeness frontier is behind, and after a restart."""
     gone = GONE.replace("EMIT", f"{more} EMIT")
     running = stage(gone=gone)
     late = events("a10")
@@ -152,7 +152,7 @@ def test_absence_waits_for_errors() -> None:
 
 @pytest.mark.parametrize("every_ms", [1, 7, 1_000])
 def test_each_absence_ends_at_its_beat(every_ms: int) -> None:
-    """Neither the beats of one record nor the steps of time matter."""
+    """Each absence ends on time, however large the steps of time are."""
     more = (
         'queries: {gone: {pattern: "PATTERN SEQ(A a, !A FOR 10 ms) WITHIN 20 ms EMIT EAGER'
         ' RETURN a.seq AS a INTO Gone"},'
@@ -185,7 +185,7 @@ def test_unusable_times_are_counted() -> None:
     assert (found["pattern_error_too_large"], found["pattern_out_of_range"]) == (1, 1)
 
 
-def test_added_query_counts_from_then_on() -> None:
+def test_added_query_sees_later_events_only() -> None:
     running = stage(old=XB)
     assert give(running, "a0 b1") == []
     running = restarted(running, old=XB, new=AB)
@@ -196,7 +196,7 @@ def test_added_query_counts_from_then_on() -> None:
 
 
 def test_removed_query_retracts_nothing() -> None:
-    """Other queries continue, and the state of the removed one goes."""
+    """Other queries continue, and the removed query's state is deleted."""
     running, log = stage(one=AB), Changelog()
     give(running, "a0 b5")
     log.of(running)
@@ -212,7 +212,7 @@ def test_removed_query_retracts_nothing() -> None:
 
 
 def test_accepted_match_survives_restart() -> None:
-    """Accepted events are matched at once, and their match is corrected after a restart."""
+    """Accepted events are matched at once, and the match is corrected after a restart."""
     of = topology("correct_for: 50ms", ab={"pattern": AB, "answer": "speculate"})
 
     def at_5(text: str, sources: str) -> list[Event]:
@@ -249,7 +249,7 @@ def test_chained_match_survives_restart() -> None:
     assert not any("match/" in key for key in log.rows)
 
 
-def test_chain_comes_and_goes() -> None:
+def test_chain_can_be_added_and_removed() -> None:
     running = stage(ab=AB_INTO)
     give(running, "a1 b2")
     running = restarted(running, ab=AB_INTO, then=AB_THEN_C)
@@ -259,7 +259,7 @@ def test_chain_comes_and_goes() -> None:
 
 
 def test_chain_purges_its_matches() -> None:
-    """This includes matches that no query takes, and columns larger than a codec carries."""
+    """A chain also purges matches that no query takes, and columns larger than a codec carries."""
     cube = "PATTERN A a WITHIN 5 ms RETURN a.n * a.n * a.n AS n INTO Cube"
     large = "PATTERN SEQ(Cube c, Z z) WHERE c.n > 5 WITHIN 5 ms"
     running, log = stage(one=cube, cubes=large), Changelog()

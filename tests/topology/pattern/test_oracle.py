@@ -1,6 +1,6 @@
 """Examples for the oracle of patterns: published examples, and the rule for each unusual shape.
 
-[L] and [S] are the papers of patterns.md. A match is written as its events in order.
+[L] and [S] are papers cited in patterns.md. A match is written as its events in order.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MINI = "b1 b2 a3 a4 a5 a6 a7 b8 a9 c10 b11 b12 a13 b14 a15 b16 a17 a18 c19 c20"
 
 
 def found(pattern: str, events: str | list[Entry], options: str = "") -> list[str]:
-    """Return the events of each match in order; the window is 10 ns where the pattern has none."""
+    """Return each match's events in order; the window is 10 ns unless the pattern has one."""
     pattern, _, within = pattern.partition(" WITHIN ")
     stream = of_text(events) if isinstance(events, str) else events
     matches = judged(form_of(pattern, options, int(within or 10)), stream)
@@ -51,7 +51,7 @@ Rule = tuple[str, str | list[Entry], str, list[str]]
         ("SEQ(A, C, !B)", (4, 4, 9, 9, 1)),
     ],
 )
-def test_counts_of_the_mini_stream(pattern: str, counts: tuple[int, ...]) -> None:
+def test_mini_stream_has_published_counts(pattern: str, counts: tuple[int, ...]) -> None:
     """Source: patterns.md 5."""
     modes = (NEXT, NEXT_ALL, MAXIMAL, ALL, STRICT)
     assert tuple(len(found(pattern, MINI, mode)) for mode in modes) == counts
@@ -114,7 +114,7 @@ RULES: list[Rule] = [
     ("SEQ(A, B* b, C)", "b1 a2 c4", MAXIMAL, ["a2 c4"]),
     ("SEQ(A, B? b, C) WHERE b.x > 1", "a1 b2=1 b3=2 c4", MAXIMAL, ["a1 b3 c4"]),
     ("SEQ(A?, B)", "a1 b2", NEXT, ["a1 b2", "b2"]),
-    # one walk: the first event for the successor closes the group, unless it is greedy
+    # One walk: the first event for the successor closes the group, unless it is greedy.
     ("SEQ(A, B|C+, C)", "a1 b2 c3 b4 c5", NEXT, ["a1 b2 c3"]),
     ("SEQ(A, B|C+ LOOP GREEDY, C)", "a1 b2 c3 b4 c5", NEXT, []),
     ("SEQ(A, B|C{1,2} LOOP GREEDY, C)", "a1 b2 c3 b4 c5", NEXT, ["a1 b2 c3 c5"]),
@@ -171,7 +171,7 @@ RULES: list[Rule] = [
     ("SEQ(A, B+?, C)", "a1 b2 b3 c4 b5 c6", BEST, ["a1 b2 c4"]),
     ("SEQ(A, B+?, STRICT C)", "a1 b2 b3 c4", BEST, ["a1 b2 b3 c4"]),
     ("SEQ(A, B??, C?)", "a1 b2 c3", BEST, ["a1 c3"]),
-    # Branches are taken by their place in the text, when their turn comes.
+    # Branches are tried in the order of the text.
     ("OR(SEQ(A, B), SEQ(A, B, C))", "a1 b2 c3", BEST, ["a1 b2"]),
     ("SEQ(A+, OR(B, C))", "a1 b2 a3 c4", BEST, ["a1 a3 c4", "a3 c4"]),
     ("SEQ(A, OR(B?, D), E)", "a1 d2 e3", BEST, ["a1 e3"]),
@@ -218,7 +218,9 @@ CONDITIONS: list[Rule] = [
 @pytest.mark.parametrize(
     ("pattern", "events", "options", "matches"), [*PUBLISHED, *RULES, *CONDITIONS]
 )
-def test_rules(pattern: str, events: str | list[Entry], options: str, matches: list[str]) -> None:
+def test_rule_gives_expected_matches(
+    pattern: str, events: str | list[Entry], options: str, matches: list[str]
+) -> None:
     assert sorted(found(pattern, events, options)) == sorted(matches)
 
 
@@ -248,7 +250,7 @@ def test_generated_queries_pass_checks() -> None:
 
 
 @pytest.mark.slow
-def test_laws_of_the_modes() -> None:
+def test_law_modes_contain_each_other() -> None:
     """Law: matches of ONE are among ALL, and each match of ALL is part of one of MAXIMAL."""
     for rng in map(Random, SEEDS):
         one = random_query(rng, [mode for mode in MODES if mode[1] == "one"], skips=["none"])

@@ -55,7 +55,7 @@ def made(*texts: str) -> list[Event]:
 
 
 def test_match_waits_for_all_sources() -> None:
-    """Time counts in pieces of a sixteenth of `max_wait`."""
+    """Time is counted in steps of a sixteenth of `max_wait`."""
     eager, patient = stage(quality=""), stage()
     events = made("a10@11 A", "b5@12 D", "a20@21 C", "b35@40 B", "a60@61 D", "b70@71 D")
     first, *_ = results_of(eager, *copies(events))
@@ -103,7 +103,7 @@ def test_quality_target_is_kept(seed: int) -> None:
 
 
 def over(before: Chain, after: Chain) -> Chain:
-    """Restart into an operator that may have other settings."""
+    """Restart into an operator that can have other settings, and return it."""
     give_back(after, through_changelog(before.snapshot()), twins(places_of(before)))
     return after
 
@@ -136,7 +136,7 @@ def test_cuts_and_restarts_change_nothing(seed: int, pattern: str) -> None:
 
 
 @pytest.mark.slow
-def test_figures_have_the_accuracy() -> None:
+def test_figures_show_achieved_accuracy() -> None:
     operator = stage()
     results_of(operator, *copies(stream(1)))
     figures = operator.figures()
@@ -158,8 +158,8 @@ def test_figures_have_the_accuracy() -> None:
         "quality: {}, experimental: {quality: event_driven}",
     ],
 )
-def test_restart_may_change_target(quality: str) -> None:
-    """Matches that waited at the restart are emitted, and so are later ones."""
+def test_restart_can_change_target(quality: str) -> None:
+    """Matches that waited at the restart are emitted, as are later ones."""
     events = stream(3, n=1_200)
     plain = standing(run(stage(quality=""), events))
     half = next(at for at, event in enumerate(events) if event.at_ns > events[600].at_ns)

@@ -1,9 +1,9 @@
 """Examples: published cases of other engines' test suites, as data.
 
 Each case of cases/*.yaml runs through the real engine with its events in order. It then runs in
-seeded random orders of arrival, with some events twice. Matches at the end are those of the case,
-each once. cases/README.md explains the engines' queries, and lists what this language cannot
-express.
+seeded random orders of arrival, with some events twice. The matches at the end are the case's
+matches, each once. cases/README.md explains the engines' queries, and lists what this language
+cannot express.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def labelled(case: Case, found: Reader) -> Matches:
 
 @pytest.mark.slow
 @each
-def test_case_in_any_order(case: Case) -> None:
+def test_any_order_finds_the_case_matches(case: Case) -> None:
     """Some events come twice."""
     query, copies = compiled(case.query), 0.0
     for seed in (0, *SEEDS):
@@ -122,8 +122,8 @@ def test_case_in_any_order(case: Case) -> None:
 
 
 @each
-def test_oracle_agrees(case: Case) -> None:
-    """A case and the engine may be wrong alike; the oracle finds matches in another way."""
+def test_oracle_agrees_with_case(case: Case) -> None:
+    """A case and the engine could both be wrong; the oracle finds matches in another way."""
     form = compiled(case.query).form
     if len(case.events) > JUDGED and form.query.matches != "one":
         pytest.skip(f"{len(case.events)} events are too many to try everything")

@@ -1,8 +1,9 @@
 """Law: MATCH_RECOGNIZE finds the matches of SQL's rules, in any order of arrival.
 
-The oracle walks the rows of a partition in their order. At each row it tries the pattern as a
-backtracking regular expression, alternatives from left to right. It takes one more row before the
-end of a greedy count, and after that of a reluctant one. The first try that succeeds is the match.
+The oracle walks the rows of a partition in order. At each row it tries the pattern as a
+backtracking regular expression, alternatives from left to right. A greedy count takes one more row
+before it tries to end; a reluctant count first tries to end. The first try that succeeds is the
+match.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class Part:
 
 
 class Tries:
-    """A search for all ways through the pattern from one row, the preferred first."""
+    """A search for all ways through the pattern from one row, preferred ways first."""
 
     def __init__(self, rows: Sequence[tuple[int, int]], defined: dict[str, str], within: int):
         self.rows = rows

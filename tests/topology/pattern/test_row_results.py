@@ -1,11 +1,11 @@
 """Values beyond the events of a match: PREV and NEXT in columns, a result for each row, PREV in
 conditions.
 
-The laws of `test_engine_laws` cover PREV in conditions, too.
+The laws of `test_engine_laws` also cover PREV in conditions.
 
-Law: values are those that a look at the list of all events gives (oracle). This holds in any order
-of arrival, with a frontier and over restarts. Revisions follow from each other, and nothing final
-changes. A restart changes no result, nor the order of the results of an instant.
+Law: values match a search of the list of all events (oracle). This holds in any order of arrival,
+with a frontier and over restarts. Each revision follows from the one before, and no final result
+changes. A restart changes no result, nor the order of an instant's results.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def in_sql(text: str) -> Compiled:
 
 
 def stream_of(rng: Random, until: int = 60) -> list[Entry]:
-    """Return events of two keys in order, some at one instant; some numbers are equal to Python."""
+    """Return events of two keys in order, some at one instant; some numbers are equal in Python."""
     times = sorted(rng.randrange(until) for _ in range(rng.randint(3, 9)))
     return [
         entry(rng.choice("TTU"), time, at, {"x": rng.choice(NUMBERS), "k": rng.randrange(2)})
@@ -111,7 +111,7 @@ Oracle = Callable[[list[tuple[str, Entry]], Sequence[Entry]], list[Any]]
 @pytest.mark.slow
 @pytest.mark.parametrize("skip", ["", "AFTER MATCH SKIP TO NEXT ROW", "AFTER MATCH SKIP TO LAST B"])
 @pytest.mark.parametrize(("text", "oracle"), [(ONE, one_row), (EACH, each_row)])
-def test_sql_values_equal_look_at_rows(text: str, oracle: Oracle, skip: str) -> None:
+def test_sql_values_match_search_of_rows(text: str, oracle: Oracle, skip: str) -> None:
     bare, query = in_sql(BARE.format(skip=skip)), in_sql(text.format(skip=skip))
     seen = 0
     for seed, rng in dice(seeds_of_today(40)):
@@ -169,7 +169,7 @@ def test_restart_keeps_results_and_order(rows: str, skip: str) -> None:
 def test_equal_row_moves_with_its_match() -> None:
     """Earlier rows stay the same, since the last row has the time of the row before it.
 
-    Their match now ends after that of the other partition.
+    Their match now ends after the match of the other partition.
     """
     times = [(1, "y", 3), (2, "x", 0), (3, "y", 6), (3, "x", 3), (3, "y", 0)]
     rows = [entry("T", at, seq, {"k": k, "x": x}) for seq, (at, k, x) in enumerate(times)]
@@ -181,7 +181,7 @@ def test_equal_row_moves_with_its_match() -> None:
 
 
 def told(query: Compiled, arrivals: Sequence[Entry], *, restarts: bool) -> list[list[Finding]]:
-    """Return the findings of each event with its frontier, and those at the end."""
+    """Return the findings after each event and its frontier, and the findings at the end."""
     engine, behind_ns = Engine([query], emits_final=[query.name]), lateness_ns(arrivals)
     found = []
     for one in arrivals:
@@ -229,7 +229,7 @@ def test_late_row_corrects_previous_value(error_ns: int, sure: str) -> None:
         ("T a WHERE PREV(a.p) = 5 AND [id]", 100, ["2"]),
     ],
 )
-def test_previous_value_in_condition(query: str, within_ns: int, found: list[str]) -> None:
+def test_condition_can_read_previous_value(query: str, within_ns: int, found: list[str]) -> None:
     """Each event is late once."""
     prices = [entry("T", 10 * at, at, {"p": p, "id": at % 2}) for at, p in enumerate((5, 6, 4, 7))]
     asked = compiled(query, within=within_ns)

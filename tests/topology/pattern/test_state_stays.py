@@ -55,7 +55,7 @@ def plain(state: Any) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("text", "unsure", "digest"), DIGESTS)
-def test_rows_equal_earlier_versions(text: str, unsure: bool, digest: str) -> None:
+def test_rows_match_earlier_versions(text: str, unsure: bool, digest: str) -> None:
     query = Compiled(parse_query(f"QUERY q PATTERN {text}"))
     max_error_ns = ERROR_NS if unsure else None
     engine, written = Engine([query], max_error_ns=max_error_ns), blake2b(digest_size=8)

@@ -1,11 +1,12 @@
-"""Tactics: their matches and the order of these, what a result depends on, and the cost.
+"""Tactics: their matches in order, the events on which a result depends, and the cost.
 
 Oracle: the oracle of patterns, on seeded streams of the whole language. For BEST it makes all
-matches of a start, and takes the least in the order of the choices of the tree. Regular expressions
-are compared with Python's own.
+matches of a start, and takes the least in the order of the tree's choices. Regular expressions are
+compared with Python's own.
 
-Laws: equal tactics, order and limit, what a result depends on (`hi_ns`, `waits`). Example tables:
-single cases, published counts, bounds. Work is counted in steps, never in time.
+Laws: tactics agree, order and limit hold, and a result depends only on its reach (`hi_ns`,
+`waits`). Example tables: single cases, published counts, bounds. Work is counted in steps, never in
+time.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def anything(rng: Random) -> NormalForm:
 
 
 def sliceable(rng: Random) -> NormalForm:
-    """Return a sequence under skip-till-any of single events and groups with unrelated elements."""
+    """Return a skip-till-any sequence of single events, and of groups with unrelated elements."""
     count = rng.randint(1, 4)
     items: list[str] = []
     groups: list[str] = []
@@ -132,7 +133,7 @@ def chained(rng: Random) -> NormalForm:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("make", "one_of"), [(anything, 4), (sliceable, 4), (chained, 8)])
-def test_tactics_equal_the_oracle(make: Callable[[Random], NormalForm], one_of: int) -> None:
+def test_tactics_match_the_oracle(make: Callable[[Random], NormalForm], one_of: int) -> None:
     some = 0
     for seed, rng in dice(SEEDS):
         form = make(rng)
@@ -150,7 +151,7 @@ def test_tactics_equal_the_oracle(make: Callable[[Random], NormalForm], one_of: 
 
 @pytest.fixture(scope="module")
 def micro() -> list[Entry]:
-    """Return the 10,000 events of LimeCEP."""
+    """Return LimeCEP's 10,000 events."""
     try:
         found = record(disordered=False)
     except TraceAbsent as missing:
@@ -177,7 +178,7 @@ def micro() -> list[Entry]:
         ("SEQ(A+, B+, C)", NEXT_ALL, 10, 16_374),
     ],
 )
-def test_counts_of_ten_thousand_events(
+def test_large_stream_has_published_counts(
     micro: list[Entry], pattern: str, mode: str, within: int, count: int
 ) -> None:
     """Source: patterns.md 8."""
@@ -229,7 +230,7 @@ def test_reach_bounds_every_change() -> None:
 
 
 def test_only_awaited_events_change_walks() -> None:
-    """Events come in order; one that changes a walk is one that the walk waits for."""
+    """Events come in order; only an event that the walk waits for changes it."""
     changes = quiet = 0
     for seed, rng in dice(SEEDS):
         form = normalise(random_query(rng, modes=(*ONE, *BEST), skips=("none",)))
@@ -284,7 +285,7 @@ STRICTLY = "USING strict MATCHES BEST"
         ("OR(SEQ(A, B), SEQ(A, B, C))", PREFERRED, "a1 b2", set(), 2),
     ],
 )
-def test_waits_and_their_end(
+def test_walk_waits_until_it_is_settled(
     pattern: str, options: str, events: str, waits: set[tuple[int, int]] | None, hi_ns: int
 ) -> None:
     """A walk is settled by the event that breaks a STRICT step, or by the end of the window."""
@@ -299,10 +300,10 @@ def test_waits_and_their_end(
 BEST_SEEDS = seeds_of_today(200)
 
 
-def test_strict_pattern_equals_regex() -> None:
+def test_strict_pattern_matches_regex() -> None:
     """Oracle: Python's `re`, with the same counts and branches, over events of one letter each.
 
-    Events may fit several places, so that the choice of the place matters.
+    An event may fit several places, so the choice of the place matters.
     """
     some = 0
     for seed, rng in dice(BEST_SEEDS):
@@ -332,7 +333,7 @@ def _count(rng: Random) -> str:
 
 
 def test_best_has_every_start_of_one() -> None:
-    """ONE may take an event to the wrong place and find nothing where BEST finds a match.
+    """ONE may take an event to the wrong place and find nothing, although BEST finds a match.
 
     GREEDY is left out, since it is a rule of the walk itself. Both find the same if a pattern
     leaves no choice.
@@ -357,7 +358,7 @@ def test_best_has_every_start_of_one() -> None:
 
 
 def repeated(*parts: tuple[str, int]) -> list[Entry]:
-    """Return so many events of each type, one after the other, a nanosecond apart."""
+    """Return the given number of events of each type, one after the other, a nanosecond apart."""
     kinds = "".join(kind * count for kind, count in parts)
     return [entry(kind, at, at, {"x": 1}) for at, kind in enumerate(kinds)]
 
@@ -483,7 +484,7 @@ def test_too_much_work_overflows(pattern: str, options: str, count: int, where: 
 
 
 @pytest.mark.slow
-def test_group_may_exceed_stack() -> None:
+def test_group_can_exceed_stack() -> None:
     stream = repeated(("A", 1), ("B", 3_000), ("C", 1))
     form = form_of("SEQ(A, B+, C)", NEXT_ALL, 10**6)
     evaluation = evaluate(form, stream, stream[0])

@@ -79,7 +79,7 @@ def streams(
     *,
     previous: bool = False,
 ) -> Iterator[World]:
-    """Yield worlds with seeded queries; `share` takes one in so many of the part's seeds."""
+    """Yield worlds with seeded queries, for one in `share` of the part's seeds."""
     for seed, rng in dice(SEEDS[part :: PARTS * share]):
         query = random_query(rng, modes, skips=["none"], previous=previous)
         query = replace(query, within_ns=query.within_ns * UNIT_NS)
@@ -93,7 +93,7 @@ def streams(
 
 
 def off_by(one: Entry, error_ns: int) -> Entry:
-    """Return the event with this error."""
+    """Return the event with the given error."""
     return entry(one.type, one.time_ns, one.event.seq, one.payload, one.event.source, error_ns)
 
 
@@ -102,7 +102,7 @@ ERRORS = ((0, 0, 1), (0, 1, 2), (0, 1, 2, 4, 6))
 
 
 def lies_between(stream: World, count: int, seen: Counter[str]) -> None:
-    """Assert that confirmed ⊆ the matches of each of so many worlds ⊆ possible.
+    """Assert that confirmed ⊆ the matches of each of `count` worlds ⊆ possible.
 
     With MAXIMAL, each match is part of a possible one. Events arrive in any order, and a frontier
     purges entries.
@@ -137,8 +137,8 @@ def test_grades_bound_every_world(part: int) -> None:
 def test_grades_ignore_order_of_arrival(part: int, modes: Modes) -> None:
     """A frontier changes nothing either, if the largest error is known.
 
-    Matches of NOMINAL are those of the oracle by corrected timestamp. With BEST, too, a confirmed
-    match is in every world.
+    Matches of NOMINAL are the oracle's matches by corrected timestamp. A match that BEST confirms
+    is also in every world.
     """
     seen: Counter[str] = Counter()
     for stream in streams(part, ERRORS, modes=modes):
@@ -160,7 +160,7 @@ def test_grades_ignore_order_of_arrival(part: int, modes: Modes) -> None:
 @pytest.mark.slow
 @parts
 def test_exact_times_are_confirmed(part: int) -> None:
-    """This holds where errors are expected, and for a query that ignores errors."""
+    """Exact times are confirmed even if errors are expected, and if a query ignores errors."""
     for stream in streams(part, ERRORS, share=3):
         exact = [off_by(one, 0) for one in stream.arrivals]
         wanted = dict.fromkeys(stream.wanted(exact), CONFIRMED)
@@ -219,14 +219,14 @@ def test_first_uncertainty_decides(part: int) -> None:
     assert min(told) > 0
 
 
-# -- where the first error comes late ---------------------------------------------------------
+# -- a late first error -----------------------------------------------------------------------
 
 PURGED_APART = 229
 """At this seed one index has purged an event, and another has not, when the first error comes."""
 
 
 def exact_at_first(part: int, uncertain: Uncertain) -> Iterator[World]:
-    """Yield worlds whose times are exact until some event, often the very last one."""
+    """Yield worlds whose times are exact up to some event, often the very last one."""
     for seed, rng in dice((*seeds_of_today(80), PURGED_APART)[part::PARTS]):
         is_open = rng.random() < 0.6
         modes = OPEN_ENDED if is_open else MODES
@@ -253,8 +253,8 @@ def _blurred(rng: Random, entries: Sequence[Entry]) -> list[Entry]:
 @parts
 @pytest.mark.parametrize("uncertain", ["possible", "nominal"])
 @pytest.mark.parametrize("follows", [False, True])
-def test_restart_before_every_event(part: int, uncertain: Uncertain, follows: bool) -> None:
-    """Restarts before every event change no finding."""
+def test_restarts_change_no_finding(part: int, uncertain: Uncertain, follows: bool) -> None:
+    """Times are exact at first, and the engine restarts before every event."""
     for case in exact_at_first(part, uncertain):
         engines = [Engine([case.query]), Engine([case.query])]
         behind_ns = lateness_ns(case.arrivals) if follows else None
@@ -300,7 +300,7 @@ def _short(finding: Finding) -> str:
         # Another event may belong to the group.
         ("SEQ(A+ a[], B b) WITHIN 9 ns USING skip_till_any", "a1 b4~1 a6~2",
          ["", "emit a1b4", "update a1b4?"]),
-        # Late evidence raises confidence: with c between, b is not the next, wherever a is.
+        # A late event raises confidence: with c between, b is not the next, wherever a is.
         ("SEQ(A a, STRICT B? b) WITHIN 9 ns", "a1 b4~1 d3~0 c2",
          ["emit a1", "update a1b4", "update a1?", "update a1"]),
         # A possible match is emitted as uncertain.
@@ -309,12 +309,12 @@ def _short(finding: Finding) -> str:
         ("SEQ(A a, !N, B b) WITHIN 9 ns USING skip_till_any UNCERTAIN POSSIBLE", "b4~1 a3~2 n3",
          ["", "emit a3b4?", ""]),
         ("SEQ(A a, B b) WITHIN 9 ns UNCERTAIN IGNORE", "a4~3 b5~3", ["", "emit a4b5"]),
-        # SKIP goes by corrected timestamps: c may have come before b
+        # SKIP goes by corrected timestamps: c may have come before b.
         (f"{EITHER} SKIP PAST LAST", "a1 b4 c5~2 d9", ["", "emit a1b4", "", "emit c5d9"]),
         (f"{EITHER} SKIP PAST LAST", "a1 b4 c3~2 d9", ["", "emit a1b4", "", ""]),
     ],
 )  # fmt: skip
-def test_results_of_each_event(pattern: str, events: str, told: list[str]) -> None:
+def test_event_has_expected_results(pattern: str, events: str, told: list[str]) -> None:
     assert steps(pattern, events) == told
 
 
@@ -329,12 +329,14 @@ def test_results_of_each_event(pattern: str, events: str, told: list[str]) -> No
         (50, "none", "none", UNCERTAIN),
     ],
 )
-def test_goal_of_the_thesis(delay_ms: float, ignored: str, nominal: str, possible: str) -> None:
+def test_goal_example_of_the_thesis(
+    delay_ms: float, ignored: str, nominal: str, possible: str
+) -> None:
     """Table 5.13: a pair is 44 ms apart, and the clocks are 1 s apart and corrected.
 
     The delay is on the forward leg of one source's time synchronisation and on the backward leg of
-    the other's. Each offset is wrong by half of it, in opposite directions, which is also the bound
-    of each. Query 5.8 compares corrected times, 5.9 asks for possible matches.
+    the other's. Each offset is wrong by half the delay, in opposite directions; this half is also
+    the bound of each. Query 5.8 compares corrected times, 5.9 asks for possible matches.
     """
     wrong_ns = int(delay_ms * 500_000)
     shot = entry("Shot", 1_000_000_000 + wrong_ns, 0, {}, "leg", wrong_ns)
@@ -362,7 +364,7 @@ def test_too_large_error_is_refused() -> None:
 
 
 def test_error_bound_delays_final_results() -> None:
-    """They wait for the largest error on either side: an event that late may have been earlier."""
+    """A result waits for the largest error on either side: a later event may have been earlier."""
     query = Compiled(parse_query("PATTERN SEQ(A a, B b) WITHIN 9 ns EMIT FINAL"))
     engine = fed([query], of_text("a1 b5", apart=True), max_error_ns=3)
     engine.advance(11, 0)

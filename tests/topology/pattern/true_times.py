@@ -29,7 +29,7 @@ def worlds(
 ) -> Iterator[list[Entry]]:
     """Yield the same events at possible times: often at ends of intervals or at others' times.
 
-    With `apart`, each has a clock of its own.
+    With `apart`, each event has its own clock.
     """
     clocks = [[one] for one in entries] if apart else by_clock(entries)
     for _ in range(count):

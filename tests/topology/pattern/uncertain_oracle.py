@@ -26,13 +26,13 @@ from topology.pattern.tree.syntax import UNBOUNDED, Expr
 
 
 class Unsuited(Exception):
-    """An error for a query whose meaning the rules do not define where times are intervals."""
+    """An error for a query whose meaning the rules do not define if times are intervals."""
 
 
 def possible_and_certain(
     form: NormalForm, entries: Sequence[Entry]
 ) -> tuple[list[Match], list[Match]]:
-    """Return the possible matches and the certain ones among them; entries must be distinct."""
+    """Return the possible matches, and which of them are certain; entries must be distinct."""
     found: dict[Binding, tuple[int, Match]] = {}
     for alternative in form.alternatives:
         oracle = UncertainOracle(form, alternative, sorted(entries, key=lambda one: one.key))
@@ -125,8 +125,8 @@ class UncertainOracle(AlternativeOracle):
     def _order(self, match: Match) -> int:
         """Return the grade of the order, from all ordered pairs and not from neighbours alone.
 
-        It is then NO wherever a chain has no room: the low of an earlier event is not below the
-        high of a later one.
+        It is then NO if a chain has no room: the low of an earlier event is not below the high of a
+        later one.
         """
         return min(
             (
@@ -189,7 +189,7 @@ class UncertainOracle(AlternativeOracle):
         return grade
 
     def _eligible(self, run: Run, part: Component, entry: Entry) -> int:
-        """Return the grade of an event for a component, but for its order and window."""
+        """Return the grade of an event for a component, apart from its order and window."""
         if any(entry is other for _, other in run):
             return NO
         longer = (*run, (part.index, entry))

@@ -1,6 +1,6 @@
 """A query as text: `parse(unparse(query)) == query` for every query that passes the checks.
 
-Most defaults are left out; names are in back-ticks where they must be.
+Most defaults are left out; names are in back-ticks only if they must be.
 """
 
 from __future__ import annotations

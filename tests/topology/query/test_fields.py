@@ -1,4 +1,4 @@
-"""Examples: the texts of keys are the same whether they are remembered or not."""
+"""Examples: the text of a key is the same whether or not it is remembered."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_unusable_key_has_no_text() -> None:
         assert texts.text(value) is None
 
 
-def test_texts_in_memory_are_bounded() -> None:
+def test_remembered_texts_are_bounded() -> None:
     texts = KeyTexts()
     for number in range(fields.MAX_TEXTS + 10):
         assert texts.text(number) == text_of(number)

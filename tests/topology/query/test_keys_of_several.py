@@ -1,4 +1,4 @@
-"""Law: a key of several values divides events as one value that combines them, in every query."""
+"""Law: a key of several values divides events like one value that combines them, in every query."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def found_by(query: str, key: str, inputs: list[RawEvent]) -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", QUERIES)
-def test_list_divides_as_combined_value(kind: str) -> None:
+def test_list_divides_like_combined_value(kind: str) -> None:
     inputs = events(Random(kind))
     several = found_by(QUERIES[kind], "[payload.a, payload.b]", inputs)
     one = found_by(QUERIES[kind], "payload.both", inputs)

@@ -1,4 +1,4 @@
-"""Examples: the record of a stream, from which an added query learns what has passed."""
+"""Examples: the record of a stream, from which an added query learns which instants have passed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def instant(passed: Passed) -> tuple[float, float]:
 
 
 def test_latest_possible_time_counts() -> None:
-    """Late events count, too."""
+    """Late events also count."""
     passed = record()
     passed.note([event("s", 1, 20, error_ms=15), event("t", 1, 30, late="gap", error_ms=1)])
     assert instant(passed) == (35, 15)
@@ -44,7 +44,7 @@ def test_watermark_sets_only_the_error() -> None:
 
 
 def test_events_buffered_in_merge_count() -> None:
-    """They do not count for a record that was restored without a state."""
+    """Buffered events do not count for a record that was restored without a state."""
     passed = record()
     passed.note([event("s", 1, 20)])
     held = [event("s", 3, 50, error_ms=5), event("t", 1, 52), said(90, 0)]
@@ -62,7 +62,7 @@ def test_record_is_restored(events: tuple[Event, ...]) -> None:
 
 
 def test_record_without_state_is_unknown() -> None:
-    """A query then begins at the first watermark, and so does the record."""
+    """Such a record begins at the first watermark, as does a query that reads it."""
     passed = record(is_restored=True)
     passed.note([event("s", 1, 30, error_ms=9)])
     again = record()
@@ -76,7 +76,7 @@ def test_record_without_state_is_unknown() -> None:
 
 
 def test_query_takes_instant_once() -> None:
-    """It adds its own margin."""
+    """A query adds its own margin to the instant."""
     query = QueryBeginning(ordered=True, margin_ns=7)
     query.begin_if_unknown(50)
     assert query.since_ns == ALWAYS

@@ -8,7 +8,7 @@ from topology.query.results import ResultEmitter
 
 
 def test_step_takes_gathered_results() -> None:
-    """An emitter counts by operation."""
+    """An emitter also counts results by operation."""
     emitter = ResultEmitter("s", "q", is_keyed=False)
     results: list[Finding] = []
     for op in (EMIT, UPDATE, UPDATE, RETRACT):

@@ -31,7 +31,7 @@ def event(ts: int, arrival: int, offset: int, source: str = "a", kind: str = DAT
 
 
 def rendered(step: Step) -> list[tuple[Any, ...]]:
-    """Return (instant, what, source, number, time) of each emitted event."""
+    """Return the instant, kind, source, number and time of each emitted event."""
     return [
         (one.at_ns // MS, one.late or one.kind or "event", one.source, one.seq, one.ts_ns // MS)
         for one in step.released
@@ -44,7 +44,7 @@ def data(step: Step) -> list[tuple[int, int]]:
 
 
 def test_merge_learns_of_buffered_events() -> None:
-    """BLOCKED comes once, and UNBLOCKED when nothing is buffered any more."""
+    """BLOCKED comes once, and UNBLOCKED comes when nothing is buffered any more."""
     reorder = operator()
     first = reorder.on_batch([event(100, 200, 0)], 200 * MS)
     assert rendered(first) == []  # The instant is not over.
@@ -66,7 +66,7 @@ def test_timestamp_far_ahead_is_dead() -> None:
 
 
 def test_late_event_follows_policy() -> None:
-    """With `pass` it is emitted with its number; otherwise it is only reported."""
+    """With `pass` the event is emitted with its number; otherwise it is only reported."""
     for late, number in (("pass", 11), ("side", 12), ("drop", 12)):
         reorder = operator(late=late, wait=0)
         events = [event(100, 200, 10), event(120, 201, 11), event(90, 202, 12)]
@@ -83,7 +83,7 @@ def test_late_event_follows_policy() -> None:
 
 
 def test_same_number_is_a_duplicate() -> None:
-    """Events of one time with other numbers are distinct."""
+    """Events at one time with different numbers are distinct."""
     reorder = operator()
     step = reorder.on_batch([event(100, 200, 1), event(100, 201, 1)], 201 * MS)
     assert [type(report) for report in step.reports] == [Duplicate]
@@ -195,7 +195,7 @@ NO_EFFECT = ["start: zero", "infer_restart: false", "seq_bits: 16", "max_jump: 5
 
 @pytest.mark.parametrize("lines", [*([line] for line in NO_EFFECT), NO_EFFECT[:3]])
 def test_settings_of_numbers_are_refused(lines: list[str]) -> None:
-    """All of them are refused at once."""
+    """All settings for numbers are refused at once."""
     refused = refusal(text(", ".join(["rule: time", *lines])))
     problems = {problem.path: str(problem) for problem in refused}
     paths = [f"streams.pitch.reorder.{line.partition(':')[0]}" for line in lines]

@@ -1,8 +1,8 @@
 """Duplicates by id in REORDER by time: examples, and a law that compares runs with and without
-them.
+duplicates.
 
 The law repeats events of a stream at random later arrivals. The run with the duplicates emits the
-same as the run without, also when it is restarted at every point.
+same as the run without, even if it is restarted at every point.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def sent(ts: int, arrival: int, offset: int, id_: str = "", source: str = "a") -
 
 
 def copies(reorder: ReorderByTime, *events: Event) -> list[int]:
-    """Return the offsets of the duplicates."""
+    """Return the offsets of the events that are reported as duplicates."""
     step = reorder.on_batch(events, events[-1].at_ns)
     return [one.event.offset for one in step.reports if isinstance(one, Duplicate)]
 
@@ -58,7 +58,7 @@ def test_id_is_remembered_by_arrival() -> None:
         sent(1, 150, 2, "x"),
         sent(1, 199, 3, "x"),
     ]
-    assert copies(reorder, *events) == [1, 3]  # The first event counts, not a duplicate.
+    assert copies(reorder, *events) == [1, 3]  # The time counts from the first event.
     assert copies(reorder, sent(1, 300, 4, "y")) == []
     assert (reorder.figures()["ids"], reorder.figures()["ids_forgotten"]) == (1, 0)
 
@@ -97,7 +97,7 @@ def test_state_without_a_page_is_refused() -> None:
 
 
 def stream(rng: Random) -> tuple[list[Event], list[Event]]:
-    """Return events with ids out of order, and the same events with later duplicates."""
+    """Return events with ids, out of order, and the same with duplicates that arrive later."""
     once: list[Event] = []
     twice: list[Event] = []
     for n in range(60):

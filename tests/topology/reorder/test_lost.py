@@ -1,6 +1,6 @@
 """Examples: a restore whose buffered records are gone from the log, or were never buffered.
 
-Retention may delete buffered records while no worker runs. Their numbers are missing then, and are
+Retention can delete buffered records while no worker runs. Their numbers are then missing, and are
 reported as gaps; the source continues.
 """
 
@@ -74,7 +74,7 @@ def test_records_unknown_to_state_are_freed() -> None:
 
 
 def test_filled_number_moves_its_lost_page() -> None:
-    """A part of its range begins in another page than the range did."""
+    """After the fill, part of the lost range begins in another page."""
     operator, log = reorder(start=0, max_jump=10 * PAGE), Log()
     operator.on_batch([event(0, 0), event(5 * PAGE, 1)], MS)
     operator.on_time(100 * MS)
@@ -114,7 +114,7 @@ def test_older_or_other_state_is_refused() -> None:
 
 @pytest.mark.parametrize("lacks", ["source", "epoch"])
 def test_stray_lost_numbers_are_refused(lacks: str) -> None:
-    """Their source or epoch is not in the state."""
+    """Stray numbers have a source or epoch that is not in the state."""
     before = reorder(start=0)
     before.on_batch([event(0, 0), event(5, 1)], MS)
     before.on_time(100 * MS)

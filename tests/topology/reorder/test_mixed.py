@@ -26,7 +26,7 @@ SEEDS = seeds_of_today(40)
 
 
 def run(operator: Operator, events: list[Event], rng: Random | None = None) -> Step:
-    """Return the sum of all steps of the operator up to the end, in batches drawn by `rng`."""
+    """Return the sum of all the operator's steps up to the end, in batches drawn by `rng`."""
     total = Step(0)
     for batch in [events] if rng is None else cut(events, rng):
         if batch:
@@ -56,7 +56,7 @@ def _source(report: Report) -> str:
 
 
 def of_kind(events: list[Event], *, numbered: bool) -> list[Event]:
-    """Return the events of the sources of a kind, without their dead letters of the other kind."""
+    """Return the events of the sources of one kind, without dead letters of the other kind."""
     first: dict[str, bool] = {}
     for event in events:
         first.setdefault(event.source, event.seq >= 0)
@@ -83,7 +83,7 @@ def test_law_kinds_do_not_affect_each_other(settings: dict[str, Any]) -> None:
     seen = 0
     for seed in SEEDS:
         events = mixed(seed)
-        if "max_sources" in settings:  # A source that is forgotten may go on as the other kind.
+        if "max_sources" in settings:  # A forgotten source can return as the other kind.
             kinds = {True: {"s0", "s2"}, False: {"s1", "s3"}}
             events = [event for event in events if event.source in kinds[event.seq >= 0]]
         common = {"max_wait": MAX_WAIT, "max_jump": 100, **settings}
@@ -161,7 +161,7 @@ def settings(line: str) -> ReorderConfig:
     return parse(f"streams: {{default: {{reorder: {{{line}}}}}}}").streams["default"].reorder
 
 
-def test_key_mixes_both_orders() -> None:
+def test_without_seq_key_mixes_both_orders() -> None:
     config = settings("without_seq: by_time, miss_target: 1%")
     assert (config.numbered, config.is_mixed) == (True, True)
     assert not settings("without_seq: dead").is_mixed
@@ -173,7 +173,7 @@ def test_key_mixes_both_orders() -> None:
 
 
 def stream(reorder: str, *sources: str) -> str:
-    """Return a stream whose sources are all expected, since MERGE may pass over unknown ones."""
+    """Return a stream whose sources are all expected, since MERGE may pass over unknown sources."""
     merge = f"{{max_wait: 9s, expected_sources: [{', '.join(sources)}]}}"
     waits = f"{{{reorder}, max_wait: 90ms}}"
     return f"{{reorder: {waits}, clock: {{unsynced: trust}}, merge: {merge}}}"
@@ -185,7 +185,7 @@ ONE = f"streams: {{n: {stream('without_seq: by_time', *NUMBERED, *TIMED)}}}"
 
 
 def recorded(rng: Random) -> list[dict[str, Any]]:
-    """Return rows up to 60 ms late: three sources with numbers, some lost, and three without."""
+    """Return rows up to 60 ms late, of three sources with numbers, some lost, and three without."""
     rows: list[dict[str, Any]] = []
     for source in range(6):
         for number in range(40):
@@ -239,7 +239,7 @@ def by_source(step: Step) -> dict[str, list[Any]]:
 
 
 @pytest.mark.slow
-def test_replay_equals_two_streams() -> None:
+def test_replay_matches_two_streams() -> None:
     for seed in SEEDS[:15]:
         rng = Random(seed)
         rows = recorded(rng)
@@ -251,7 +251,7 @@ def test_replay_equals_two_streams() -> None:
 
 
 @pytest.mark.slow
-def test_key_can_be_added_later() -> None:
+def test_without_seq_can_be_added_later() -> None:
     """Numbered sources keep their order, and sources without numbers begin."""
     numbered = f"streams: {{n: {stream('rule: miss', *NUMBERED, *TIMED)}}}"
     for seed in SEEDS[:15]:
@@ -271,7 +271,7 @@ def said_of(said: dict[str, list[Any]], sources: tuple[str, ...]) -> list[Any]:
     return [one for source in sources for one in said.get(source, [])]
 
 
-def test_complete_after_lateness() -> None:
+def test_stream_is_complete_after_lateness() -> None:
     marks = [each for each in replayed(ONE, recorded(Random(1))).released if not each.source]
     assert marks
     assert all(mark.complete_ns <= mark.ref_time_ns - 600_000 * MS for mark in marks)

@@ -1,6 +1,6 @@
-"""Examples for REORDER as tables, and the law that it equals its oracle on seeded streams.
+"""Examples for REORDER as tables, and the law that REORDER matches its oracle on seeded streams.
 
-In the tables a time is a number of milliseconds; `max_wait` is 50.
+In the tables, times are in milliseconds; `max_wait` is 50.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def event(
     epoch: int = NO_EPOCH,
     kind: str = "",
 ) -> Event:
-    """Return an event; without `ts` the record has no timestamp, and its arrival time is used."""
+    """Return an event; without `ts`, the record has no timestamp and its arrival time is used."""
     stamp = at if ts is None else ts
     made = Event("default", source, epoch, seq, stamp * MS, at * MS, offset=seq, kind=kind)
     made.is_stamped = ts is not None
@@ -161,7 +161,7 @@ What the ledger forgot may be a copy {gap_ranges: 1}
 
 
 @pytest.mark.parametrize(("settings", "rows"), SCENARIOS.values(), ids=SCENARIOS)
-def test_scenario(settings: dict[str, Any], rows: Table) -> None:
+def test_scenario_matches_table(settings: dict[str, Any], rows: Table) -> None:
     play(operator(**settings), rows)
 
 
@@ -173,7 +173,7 @@ def test_filling_event_expires_overdue_gap() -> None:
     assert rendered(step) == ["4", "5", "blocked", "9", "7 (late gap)", "gap 6-8 timeout"]
 
 
-def test_duplicates_and_conflicts() -> None:
+def test_changed_duplicate_is_a_conflict() -> None:
     reorder = operator()
     play(reorder, [(0, 0, ["0"]), (1, 0, 0, ["duplicate 0"]), (2, 2, 7, ["blocked"])])
     play(reorder, [(3, 2, 7, ["duplicate 2"]), (4, 2, 6, []), (5, 3, 8, ["late 2 conflict"])])
@@ -197,7 +197,7 @@ def _sent(rng: Random, runs: int) -> list[tuple[int, int, int]]:
 
 @pytest.mark.parametrize("is_stamped", [True, False])
 @pytest.mark.parametrize("start", ["auto", "zero"])
-def test_network_duplicates_in_any_order(start: str, *, is_stamped: bool) -> None:
+def test_network_duplicates_are_recognised(start: str, *, is_stamped: bool) -> None:
     for seed in SEEDS:
         rng = Random(seed)
         sent = _sent(rng, 1)
@@ -238,24 +238,24 @@ def test_immediate_restart_loses_nothing(first: int, start: str) -> None:
 @pytest.mark.parametrize(
     ("start", "rows"),
     [
-        # From before the start, below the wrap: late, and named as it was sent.
+        # A number from before the start, below the wrap, is late and reported as it was sent.
         ("auto", [(0, 0, ["0"]), (1, 254, ["late 254 before_start"]), (2, 1, ["1"])]),
         ("zero", [(0, 254, ["late 254 before_start"]), (1, 0, ["0"]), (2, 1, ["1"])]),
-        # Half a cycle ahead is the most that can be distinguished from behind.
+        # At most half a cycle ahead can be distinguished from behind.
         ("zero", [(0, 128, ["blocked"]), (50, None, ["128", "gap 0-127 timeout"])]),
         ("zero", [(0, 129, ["late 129 before_start"])]),
-        # In the start hold it is the smallest number seen, so that the others count one cycle up.
+        # In the start hold, 255 is the smallest number, so the others count one cycle up.
         ("auto", [(0, 2, ["blocked"]), (1, 255, []), (2, 1, []), (3, 0, []), (49, None, []),
                   (50, None, ["255", "256", "257", "258"]), (51, 3, ["259"])]),
         ("auto", [(0, 2, ["blocked"]), (1, 254, []), (2, 3, []), (49, None, []),
                   (50, None, ["254", "blocked"]),
                   (51, None, ["258", "259", "gap 255-257 timeout"]),
                   (52, 0, ["256 (late gap)"]), (53, 253, 0, ["late 253 before_start"])]),
-        # Its timestamp is too new for that: the source has restarted.
+        # The timestamp of 254 is too new for that, so the source has restarted.
         ("auto", [(0, 0, ["0"]), (9, 1, ["1"]), (60, 254, ["blocked"]), (110, None, ["254"])]),
     ],
 )  # fmt: skip
-def test_number_before_start_of_counter(start: str, rows: Table) -> None:
+def test_number_before_start_is_late(start: str, rows: Table) -> None:
     play(operator(seq_bits=8, start=start), rows)
 
 
@@ -277,7 +277,7 @@ def test_dead_letter_holds_its_place() -> None:
 
 
 def test_control_events_are_never_late() -> None:
-    """They take their sequence number."""
+    """Control events take their sequence number."""
     reorder = operator()
     events = [event(0, 0), event(1, 1, kind=HEARTBEAT), event(2, 2, kind=BYE)]
     assert rendered(reorder.on_batch(events, 2 * MS)) == ["0", "1", "2"]
@@ -342,7 +342,7 @@ def test_figures_add_up_waits_and_gaps(seed: int) -> None:
             if left.kind not in (BLOCKED, UNBLOCKED):
                 waited_ns += left.at_ns - left.arrival_ns
             newest[left.source] = max(newest.get(left.source, 0), left.epoch)
-            # The end of a run is late by its gap, too, but no number was given up.
+            # The end of a run is also late by its gap, but no number was given up.
             outlived += left.late == GAP and left.epoch == newest[left.source]
     figures = reorder.figures()
     assert figures["waited_ns"] == waited_ns
@@ -365,7 +365,7 @@ def test_filled_gaps_are_counted() -> None:
 
 @pytest.mark.parametrize("start", [AUTO, 0, 3])
 @pytest.mark.parametrize("rule", RULES)
-def test_operator_equals_oracle(rule: str, start: int) -> None:
+def test_operator_matches_oracle(rule: str, start: int) -> None:
     for seed in SEEDS:
         rng = Random(seed)
         coming = arrivals(rng, rng.choice((10, 30, 70, 200)), rng.choice((1, 2, 3)))

@@ -52,8 +52,8 @@ def test_equal_payloads_have_equal_digests() -> None:
     assert {digest_of(record(0, 0, value=empty)) for empty in (None, b"")} == {0}
 
 
-def test_half_character_in_type_has_digest() -> None:
-    """Python's JSON reads such a type, which no record on the wire can have."""
+def test_lone_surrogate_in_type_has_digest() -> None:
+    """Python's JSON can produce such a type, although no record on the wire can have it."""
     event = Event("default", "s", 0, 1, 5, 5, value=b"v", type="\ud800")
     assert digest_of(event) != digest_of(Event("default", "s", 0, 1, 5, 5, value=b"v"))
 
@@ -147,7 +147,7 @@ def test_stray_or_short_pages_are_refused() -> None:
 
 
 def test_old_number_replaces_no_newer_one() -> None:
-    """Both have the same place; the lower one fills a gap."""
+    """Both numbers have the same place; the lower one fills a gap."""
     one = reorder()
     one.on_batch([record(0, 0), record(1, 300), record(2, 300 - SIZE)], 2 * MS)
     copies = [record(3, 300, ts=1), record(4, 301), record(5, 302)]
@@ -156,7 +156,7 @@ def test_old_number_replaces_no_newer_one() -> None:
     assert one.figures()["epochs_inferred"] == 0
 
 
-def test_set_aside_number_replaces_none() -> None:
+def test_jumped_number_replaces_none() -> None:
     one = Reorder("default", ReorderConfig(max_wait_ns=50 * MS, max_jump=100))
     one.on_batch([record(n, 100 + n) for n in range(10)], 9 * MS)
     one.on_batch([record(10, 105 + SIZE)], 10 * MS)

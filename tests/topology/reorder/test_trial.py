@@ -1,7 +1,7 @@
 """Oracle and examples: duplicates, restarts and conflicts of sources that write no epochs.
 
 The oracle is the sender, which knows what it sent: each event once, in runs that restart their
-numbers, and duplicates. In the tables a time is a number of milliseconds; `max_wait` is 50.
+numbers, and duplicates. In the tables, times are in milliseconds; `max_wait` is 50.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ A number that was given up fills its gap if the run goes on {}
 
 
 @pytest.mark.parametrize(("settings", "rows"), SCENARIOS.values(), ids=SCENARIOS)
-def test_scenario(settings: dict[str, Any], rows: Table) -> None:
+def test_scenario_matches_table(settings: dict[str, Any], rows: Table) -> None:
     reorder = operator(**settings)
     for number, (at, *rest, expected) in enumerate(rows):
         if rest and rest[0] is not None:
@@ -200,7 +200,7 @@ def test_scenario(settings: dict[str, Any], rows: Table) -> None:
         assert rendered(step) == expected, f"line {number} at {at}"
 
 
-def test_events_behind_suspect_are_bounded() -> None:
+def test_events_after_suspect_are_bounded() -> None:
     reorder = operator()
     for seq in range(3):
         reorder.on_batch([record(seq, seq, seq, f"{seq}")], seq * MS)
@@ -223,7 +223,7 @@ def test_events_behind_suspect_are_bounded() -> None:
     assert reorder.figures()["epochs_inferred"] == 1
 
 
-def test_forgotten_number_is_judged_by_time() -> None:
+def test_time_decides_on_forgotten_number() -> None:
     reorder = operator()
     for seq in range(300):
         reorder.on_batch([record(seq, seq, seq, f"{seq}")], seq * MS)
@@ -245,10 +245,11 @@ def test_forgotten_number_is_judged_by_time() -> None:
 class Sender:
     """A source that sends `runs` of `n` numbers, which arrive up to `disorder` late.
 
-    The share `copied` comes twice. With `restamped`, a duplicate has the time at which it was sent
-    again. `frequent` payloads are two, others differ. A `glitch` is a known number on another
-    record. With `stuck` all numbers are 0. A quarter of the records is older by `fall` than its
-    neighbours. The first `calm` numbers are in order. A pause before a run is one of `gone`.
+    A share `copied` comes twice. With `restamped`, a duplicate has the time at which it was sent
+    again. With `frequent` there are only two payloads; otherwise all differ. A glitch is a known
+    number on another record. With `stuck`, all numbers are 0. A quarter of the records is older
+    than its neighbours by `fall`. The first `calm` numbers are in order. The pause before a run is
+    one of `gone`.
     """
 
     runs: int = 1
@@ -259,7 +260,7 @@ class Sender:
     frequent: bool = False
     set_back: bool = False
     stuck: bool = False
-    glitches: float = 0.0  # The share of three events.
+    glitches: float = 0.0  # The share among three fixed events of a run.
     first: int = 0
     counter: SeqRange | None = None
     fall: int = 0
@@ -267,9 +268,9 @@ class Sender:
     gone: tuple[int, ...] = (60, 200, 500)
 
     def sent(self, rng: Random) -> tuple[list[Event], list[str]]:
-        """Return the records in order of arrival, each with what it is.
+        """Return the records in order of arrival, and for each its role.
 
-        It is `copy`, `glitch` or a place in the truth.
+        The role is `copy`, `glitch` or a place in the truth.
         """
         found: list[tuple[int, int, int, bytes, str]] = []
         ts = now = 10_000
@@ -446,8 +447,8 @@ def hostile(rng: Random, n: int) -> list[Event]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_hostile_sender_hurts_itself_alone(seed: int) -> None:
-    """Its events are emitted or reported once, with a bounded delay."""
+def test_hostile_sender_harms_only_itself(seed: int) -> None:
+    """Events of the sender are emitted or reported once, with a bounded delay."""
     rng, n = Random(seed), 2_000
     attack = hostile(rng, n)
     others = [
@@ -485,8 +486,8 @@ def test_payloads_reveal_a_restart() -> None:
     assert not step.reports
 
 
-def test_restored_suspect_has_no_epoch() -> None:
-    """Written epochs are ignored here."""
+def test_restored_suspect_ignores_its_epoch() -> None:
+    """Written epochs are ignored here, so a restore in the middle of a trial changes nothing."""
     rows = [(0, 0, 7), (1, 1, 7), (2, 2, 7), (10, 0, 8), (11, 9, 8), (12, 1, 8), (13, 2, 8)]
     told = []
     for is_restored in (False, True):
@@ -507,7 +508,7 @@ def test_restored_suspect_has_no_epoch() -> None:
     assert told[0] == told[1]
 
 
-def test_changes_equal_snapshot_after_jump() -> None:
+def test_changes_match_snapshot_after_jump() -> None:
     reorder = operator(start="auto")
     table: dict[str, Any] = {}
     for at, seq in ((0, 3), (1, 4), (2, 1_000_070)):

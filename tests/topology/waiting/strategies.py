@@ -1,6 +1,6 @@
 """Every waiting strategy in a few settings, and streams to run it on.
 
-Streams are seeded; timestamps and arrivals are whole ms, so that ties are the rule.
+Streams are seeded; timestamps and arrivals are whole ms, so that ties are frequent.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Strategy:
     """A waiting strategy.
 
     `make(scale)` makes it with all times `scale` times as long. `promise` is the share of windows
-    that may be missed at every prefix. `certain`: no event in order and evenly delayed is late.
-    `inexact`: it divides times, so that scaling them may move a result by a few ns.
+    that may be missed at every prefix. `certain`: an event in order with a steady delay is never
+    late. `inexact`: it divides times, so that scaling them can move a result by a few ns.
     """
 
     name: str
@@ -66,7 +66,7 @@ REACH_NS: Final = 60_000 * MS
 
 
 class Unguarded(AccuracyBudget):
-    """A budget that uses its threshold alone, whatever has been spent."""
+    """A budget that uses its threshold alone, however much has been spent."""
 
     def compute_threshold(self) -> int:
         return self._theta
@@ -105,7 +105,7 @@ STRATEGIES: Final = [
 
 
 class Frontier:
-    """A search for the largest bound that passes, or has passed at an earlier call."""
+    """A search for the largest bound that passes now or has passed at an earlier call."""
 
     def __init__(self, policy: SlackPolicy) -> None:
         self._policy = policy
@@ -129,7 +129,7 @@ class Frontier:
 def in_order(seed: int) -> list[Event]:
     """Return events of sources that keep order.
 
-    Delays and rates change on the way, and at times an event is stalled.
+    Delays and rates change over time, and at times an event is stalled.
     """
     rng = Random(seed)
     sources = rng.choice((1, 1, 2, 4))

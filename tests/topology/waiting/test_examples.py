@@ -1,4 +1,4 @@
-"""Examples: the golden tables of slack.md, one strategy after the other."""
+"""Examples: the golden tables of slack.md, strategy by strategy."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def at(ts: int, now: int, source: str = "s0", seq: int = 0) -> Event:
 
 
 def feed_one(operator: TimeBuffer, ts: int, now: int) -> list[object]:
-    """Return the emitted and the late times after an event has come, in ms."""
+    """Return the emitted and the late times after one event has arrived, in ms."""
     step = operator.on_batch([at(ts, now, seq=now)], now * MS)
     then = operator.on_time(now * MS)
     late = [f"{one.event.ts_ns // MS} late" for one in step.reports if isinstance(one, Late)]
@@ -54,7 +54,7 @@ def feed_one(operator: TimeBuffer, ts: int, now: int) -> list[object]:
 STAMPS = [1, 4, 3, 5, 6, 9, 7, 8, 10, 13]
 
 
-def test_mp_k_slack_as_in_the_thesis() -> None:
+def test_mp_k_slack_follows_the_thesis() -> None:
     """Figure 2.6, in frontier form: 3 is late at once, and 7 is emitted on arrival."""
     policy = MPKSlack()
     operator = time_buffer(policy, late="side")
@@ -91,8 +91,8 @@ def test_aq_k_slack_reduces_alpha() -> None:
     assert policy.alpha < 1
 
 
-def test_alpha_steps_stay_a_share() -> None:
-    """Its first step uses no derivative."""
+def test_alpha_never_exceeds_one() -> None:
+    """For its first step, `alpha` uses no derivative."""
     policy = AQKSlack(10 * MS, 0.9)
     policy._step(-0.1)
     assert policy.alpha == pytest.approx(0.95)
@@ -114,7 +114,7 @@ def test_ldop_waits_for_mean_late_delay() -> None:
 # -- ProbSlack -------------------------------------------------------------------------------------
 
 
-def test_stragglers_are_expected_by_age() -> None:
+def test_fewer_stragglers_expected_with_age() -> None:
     sample = DelayTables()
     sample.apart, sample.delays, sample.span_ns = {1: 100}, {1: 100}, 100
     sample.straggled = {4: 2, 10: 1}
@@ -136,14 +136,14 @@ def test_bins_are_exact_near_zero() -> None:
     assert grid_floor(131) == 128
 
 
-def test_distance_of_two_tables() -> None:
+def test_distance_ignores_size_of_tables() -> None:
     assert distance_ppm({1: 1, 2: 1}, {1: 5, 2: 5}) == 0
     assert distance_ppm({1: 1, 2: 1}, {2: 1}) == 500_000
     assert distance_ppm({1: 1}, {9: 1}) == 1_000_000
 
 
 def test_probslack_falls_back_and_relearns() -> None:
-    """It falls back when its budget is spent."""
+    """ProbSlack falls back when its budget is spent, and then drops its model."""
     policy = ProbSlack(0.1, period=200)
     for number in range(300):
         policy.observe(
@@ -158,7 +158,7 @@ def test_probslack_falls_back_and_relearns() -> None:
     assert not policy.passes(newest + 15 * MS, newest + 5 * MS)
     policy.note_closed(0, 0, CONFIRMED, windows=1_000)
     assert policy.figures()["guarded"] == 0
-    assert not policy.passes(newest + 15 * MS, newest + 5 * MS)  # There is no model any more.
+    assert not policy.passes(newest + 15 * MS, newest + 5 * MS)  # The model is gone.
 
 
 def test_delta_0_is_event_driven() -> None:
@@ -179,7 +179,7 @@ def test_budget_spends_only_what_it_has() -> None:
     budget.note_closed(CONFIRMED, 9)
     assert budget.compute_threshold() > 0  # One of ten may be missed.
     budget.note_closed(PROBABLE, 1)
-    assert budget.compute_threshold() == 0  # it may have been missed
+    assert budget.compute_threshold() == 0  # The window may have been missed.
     budget.note_resolved(missed=False, by=PROBABLE, windows=1)
     assert budget.compute_threshold() > 0
 
@@ -217,7 +217,9 @@ def closings(driver: WindowDriver, events: list[Event], until: int) -> list[tupl
         (AverageDelay(), [(1, 14, PROBABLE), (2, 23, PROBABLE), (3, 33, PROBABLE)]),
     ],
 )
-def test_baselines_close_windows(policy: SlackPolicy, expected: list[tuple[int, int, str]]) -> None:
+def test_baselines_close_windows_in_time(
+    policy: SlackPolicy, expected: list[tuple[int, int, str]]
+) -> None:
     """Windows of 10 ms: (0, 10], (10, 20], ...; the mean delay is 4, then 3 ms."""
     events = [at(8, 12), at(21, 23), at(36, 41)]
     driver = WindowDriver(policy, 10 * MS)
@@ -273,7 +275,7 @@ def test_idle_source_is_not_awaited() -> None:
     assert [(one.at_ns // MS, one.by) for one in said] == [(57, "idle")]  # type: ignore[union-attr]
 
 
-def test_left_source_is_checkpointed() -> None:
+def test_departed_source_is_checkpointed() -> None:
     sources = Sources(Source, SOURCE, idle_ns=50 * MS)
     sources.observe("a", 0)
     sources.changes()
@@ -281,7 +283,7 @@ def test_left_source_is_checkpointed() -> None:
     assert sources.has_changes
 
 
-def test_bound_emits_the_smallest() -> None:
+def test_full_buffer_emits_the_smallest() -> None:
     few = time_buffer(EventDriven(), max_held=1)
     step = few.on_batch([at(10, 20, seq=1), at(8, 20, "s1", seq=1)], 20 * MS)
     assert [one.ts_ns // MS for one in step.released] == [8]

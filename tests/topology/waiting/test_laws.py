@@ -1,4 +1,4 @@
-"""Laws: the duties of every waiting strategy (slack.md 3) on any stream, in all drivers."""
+"""Laws: what every waiting strategy must do (slack.md 3) on any stream, in all drivers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def streams() -> Iterator[tuple[int, list[Event]]]:
             yield seed, stream(seed)
 
 
-# -- the two drivers, spoken of alike --------------------------------------------------------------
+# -- both drivers with one interface ---------------------------------------------------------------
 
 Driver = Any
 Make = Callable[[SlackPolicy], Driver]
@@ -99,7 +99,7 @@ def run(driver: Driver, events: list[Event], rng: Random | None = None) -> list[
 
 
 def settled(said: list[Any], driver: Make) -> list[Any]:
-    """Return the answers in a fixed order, since those of one instant have none."""
+    """Return the answers in a fixed order, since answers at one instant have no order."""
     return sorted(said, key=lambda one: (one[1], one[0])) if driver is reorder else said
 
 
@@ -109,7 +109,7 @@ def settled(said: list[Any], driver: Make) -> list[Any]:
 @pytest.mark.slow
 @every_strategy
 def test_frontier_never_falls(strategy: Strategy) -> None:
-    """Asking twice gives the same."""
+    """Asking twice gives the same answer."""
     for _, events in streams():
         policy = strategy.make(1)
         frontier = Frontier(policy)
@@ -129,8 +129,8 @@ def test_frontier_never_falls(strategy: Strategy) -> None:
 
 
 @every_strategy
-def test_order_and_balance(strategy: Strategy) -> None:
-    """Each event is emitted once and in order, or is late where its time had been passed."""
+def test_events_are_ordered_late_or_repeated(strategy: Strategy) -> None:
+    """An event is emitted once in order, is late if a later event has left, or is a duplicate."""
     for seed, events in streams():
         operator = reorder(strategy.make(1))
         rng = Random(seed)
@@ -177,7 +177,7 @@ def key_of(event: Event) -> tuple[int, str, int, int]:
 @every_strategy
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_cuts_and_ticks_change_nothing(strategy: Strategy, driver: Make) -> None:
-    """After the end nothing is awaited."""
+    """After the end, the driver waits for nothing."""
     for seed, events in streams():
         whole = settled(run(driver(strategy.make(1)), events), driver)
         parted = settled(run(driver(strategy.make(1)), events, Random(seed)), driver)
@@ -203,7 +203,7 @@ def test_cuts_and_ticks_change_nothing(strategy: Strategy, driver: Make) -> None
 @every_strategy
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_deadlines_are_sufficient(strategy: Strategy, driver: Make) -> None:
-    """A driver called at its deadlines alone answers like one called at every tick."""
+    """A driver that is called only at its deadlines answers like one called at every tick."""
     for seed, events in streams():
         due, ticking = driver(strategy.make(1)), driver(strategy.make(1))
         mine, yours = copies(events[:200]), copies(events[:200])
@@ -303,7 +303,7 @@ def test_steady_event_is_never_late(strategy: Strategy) -> None:
 
 
 def test_k_of_largest_lateness_is_enough() -> None:
-    """It takes 1 ns more, for events at the very time of an emitted one."""
+    """K must be 1 ns larger, for events at exactly the time of an emitted event."""
     for seed in SEEDS:
         events = disordered(seed)
         newest_ns = most_ns = 0
@@ -331,7 +331,7 @@ PAIRS: list[tuple[Callable[[Any], SlackPolicy], float, float]] = [
 def test_more_waiting_passes_later(
     make: Callable[[Any], SlackPolicy], quick: float, patient: float
 ) -> None:
-    """There is no feedback here, so that both know the same."""
+    """There is no feedback here, so both strategies know the same."""
     for _, events in streams():
         one, other = make(quick), make(patient)
         for event in events:
@@ -343,7 +343,7 @@ def test_more_waiting_passes_later(
 
 
 def test_larger_k_has_fewer_late_events() -> None:
-    """Its waits are at least as long."""
+    """A larger K also waits at least as long."""
     for _, events in streams():
         late: list[set[int]] = []
         waits: list[dict[int, int]] = []
@@ -411,7 +411,7 @@ def test_memory_is_bounded(strategy: Strategy) -> None:
 
 @pytest.mark.slow
 @every_strategy
-def test_cap_emits_everything(strategy: Strategy) -> None:
+def test_nothing_is_buffered_beyond_cap(strategy: Strategy) -> None:
     cap_ns = 400 * MS
     for _, events in streams():
         operator = time_buffer(strategy.make(1), max_wait_ns=cap_ns)
@@ -437,7 +437,7 @@ PROMISING = [one for one in STRATEGIES if one.promise is not None]
 @pytest.mark.parametrize("strategy", PROMISING, ids=repr)
 @pytest.mark.parametrize("early", [False, True])
 def test_target_holds_at_any_prefix(strategy: Strategy, early: bool) -> None:
-    """It holds once all sources are known and keep order, whatever happens to delays and rates."""
+    """Sources are all known and keep order, but their delays and rates change."""
     assert strategy.promise is not None
     all_windows = 0
     for seed in range(8 * len(SEEDS)):
@@ -469,7 +469,7 @@ def test_target_holds_at_any_prefix(strategy: Strategy, early: bool) -> None:
 
 
 def test_target_is_used_up() -> None:
-    """Otherwise the law above would hold for a strategy that waits for certainty."""
+    """A strategy that waits for certainty would also keep the law above."""
     used = 0
     for seed in range(10):
         driver = windows(RiskSlack(AccuracyBudget(0.1), period=400))

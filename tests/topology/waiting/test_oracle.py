@@ -1,4 +1,4 @@
-"""Oracle: the strategies and their parts equal slow computations by the definitions."""
+"""Oracle: the strategies and their parts match slow computations by the definitions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def tables(seed: int) -> tuple[Counts, Counts]:
 
 
 @every_seed
-def test_joint_equals_all_pairs(seed: int) -> None:
+def test_joint_matches_all_pairs(seed: int) -> None:
     apart, delays = tables(seed)
     joint = Joint(apart, delays)
     assert joint.whole == sum(apart.values()) * sum(delays.values())
@@ -56,13 +56,13 @@ def by_pairs(apart: Counts, delays: Counts, alpha: int, beta: int) -> int:
 
 
 @every_seed
-def test_posterior_equals_all_pairs(seed: int) -> None:
+def test_posterior_matches_all_pairs(seed: int) -> None:
     sample = DelayTables()
     sample.apart, sample.delays = tables(seed)
     plain = Posterior(sample, 1, 0, None)
     pace = StepRate(sum(sample.apart.values()), 50)
     weighed = Posterior(sample, 1, 0, pace)
-    never = 10_000  # It stands for infinity, once in each table.
+    never = 10_000  # This stands for infinity, once in each table.
     apart, delays = {**sample.apart, never: 1}, {**sample.delays, never: 1}
     for alpha, beta in product(range(0, 35, 3), range(-8, 45, 2)):
         beyond = by_pairs(apart, delays, never, beta)
@@ -80,7 +80,7 @@ def test_posterior_equals_all_pairs(seed: int) -> None:
 
 @every_seed
 @pytest.mark.parametrize("delta", [0.0, 0.05, 0.3, 0.9])
-def test_polyline_equals_a_scan(seed: int, delta: float) -> None:
+def test_polyline_matches_a_scan(seed: int, delta: float) -> None:
     apart, delays = tables(seed)
     joint = Joint(apart, delays)
     line = Polyline(joint, to_fixed_point(delta))
@@ -121,7 +121,7 @@ def counted(values: list[int]) -> Counts:
 # -- windows ---------------------------------------------------------------------------------------
 
 
-def test_event_driven_equals_a_scan() -> None:
+def test_event_driven_matches_a_scan() -> None:
     for kind in STATIC:
         drawn = stream(kind, 1, 1_000)
         closings = run(drawn, EventDriven(), EVERY, early=True)
@@ -131,7 +131,7 @@ def test_event_driven_equals_a_scan() -> None:
 
 @pytest.mark.slow
 @every_seed
-def test_judge_equals_definitions(seed: int) -> None:
+def test_judge_matches_definitions(seed: int) -> None:
     drawn = stream("ZZ", seed, 1_500)
     closings = run(drawn, RiskSlack(AccuracyBudget(0.2), period=400), EVERY, early=True)
     found = judge(drawn, closings, EVERY, 0.2)
@@ -148,8 +148,8 @@ def test_judge_equals_definitions(seed: int) -> None:
 
 
 @every_seed
-def test_missed_windows_equal_definitions(seed: int) -> None:
-    """Windows overlap; one has missed an event of its own that came after it had closed."""
+def test_missed_windows_match_definitions(seed: int) -> None:
+    """Windows overlap; a window has missed an event that arrived after the window had closed."""
     events = disordered(seed)
     driver = WindowDriver(KSlack(5 * MS), EVERY, 3 * EVERY)
     said = driver.on_batch(copies(events), events[-1].at_ns)
@@ -175,16 +175,16 @@ def test_missed_windows_equal_definitions(seed: int) -> None:
     }
 
 
-def test_oracle_by_sorting() -> None:
+def test_oracle_gives_waits_by_hand() -> None:
     drawn: Stream = [(5, 9), (8, 25), (19, 21), (33, 34), (36, 37)]
-    # Ends 10, 20, 30, 40: the last events arrive 15 and 1 after; none; 3 before.
+    # For ends 10, 20, 30, 40, the last events arrive 15 after, 1 after, never, 3 before.
     assert find_oracle_waits(drawn, 10, 0, range(1, 5)) == [-10, -3, 1, 15]
     assert find_oracle_waits(drawn, 10, 0.25, range(1, 5)) == [-10, -10, -3, 1]
     assert find_oracle_waits(drawn, 10, 0.25, range(1, 5), early=False) == [0, 0, 0, 1]
 
 
 @pytest.mark.parametrize(("delta", "wait_ms"), [(0.1, -7.2), (0.3, -13.7), (0.9, -28.4)])
-def test_oracle_gives_figures_of_the_paper(delta: float, wait_ms: float) -> None:
+def test_oracle_gives_the_papers_figures(delta: float, wait_ms: float) -> None:
     drawn = stream("BB", 1, 30_000)
     waits = find_oracle_waits(drawn, EVERY, delta, range(1, drawn[-1][0] // EVERY))
     assert sum(waits) / len(waits) / MS == pytest.approx(wait_ms, abs=0.15)
@@ -194,7 +194,7 @@ def test_oracle_gives_figures_of_the_paper(delta: float, wait_ms: float) -> None
 
 
 @every_seed
-def test_reorder_equals_sorted_list(seed: int) -> None:
+def test_reorder_matches_sorted_list(seed: int) -> None:
     """At the end of each instant all events at or below clock - K are emitted, sorted."""
     events = disordered(seed)
     operator = time_buffer(KSlack(6 * MS), late="side")
@@ -248,7 +248,7 @@ class Predicting(RiskSlack):
 
 
 @pytest.mark.slow
-def test_predicted_risk_is_observed() -> None:
+def test_predicted_risk_matches_observed() -> None:
     """Windows are closed at a fixed threshold, and grouped by tenths of the prediction."""
     drawn = stream("ZZ", 1, 20_000)
     policy = Predicting()

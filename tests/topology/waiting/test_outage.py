@@ -1,4 +1,4 @@
-"""Simulations: one source is silent for a while, and how that affects a quality target."""
+"""Simulations: how a source that is silent for a while affects a quality target."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def stream(rng: Random, seconds: int, outages: Sequence[tuple[float, float]]) ->
 
 
 def run(quality: QualityConfig, events: list[Event]) -> tuple[QualityTarget, list[tuple[int, int]]]:
-    """Return the target at the end, and end and time of each window that it closed."""
+    """Return the target at the end, and the end and closing time of each window."""
     promise = QualityTarget(quality, size_ns=WINDOW, every_ns=WINDOW)
     emitted: list[tuple[int, int]] = []
 
@@ -81,7 +81,7 @@ def test_outage_does_not_slow_later_windows() -> None:
         assert quiet.figures()["missed_outside_target"] == 0
         assert promise.figures()["missed_outside_target"] > 80
         assert promise.figures()["achieved_ppm"] < 950_000, "it is told all the same"
-    assert with_outage < 1.6 * without, (with_outage, without)  # Twice while outages were charged.
+    assert with_outage < 1.6 * without, (with_outage, without)  # It was 2 when outages counted.
 
 
 @pytest.mark.slow
@@ -96,7 +96,7 @@ def test_short_stall_keeps_target() -> None:
         assert figures["missed_outside_target"] == 0
 
 
-def test_runs_are_a_set_of_numbers() -> None:
+def test_runs_match_a_set_of_numbers() -> None:
     rng = Random(1)
     runs, known = Runs(), set[int]()
     at = -500

@@ -1,6 +1,6 @@
 """Oracle: the reference values of slack.md 8 and SYNTHETIC.md 2.3, seed 1, 100 000 events.
 
-They were measured with another program on the same recipes, as means of three seeds.
+Another program measured them on the same recipes, as means of three seeds.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from topology.waiting.risk import RiskSlack
 from topology.waiting.runs import Filled
 
 
-def test_filled_windows_equal_a_set() -> None:
+def test_filled_windows_match_a_set() -> None:
     for seed in range(200):
         rng = Random(seed)
         filled, numbers = Filled(), set[int]()
@@ -43,7 +43,7 @@ def arrival(source: str, ts_ms: int, at_ms: int) -> Event:
 
 
 def test_empty_windows_do_not_count() -> None:
-    """They set no deadline either."""
+    """Empty windows set no deadline either."""
     budget = AccuracyBudget(0.1)
     driver = WindowDriver(RiskSlack(budget), 10 * MS, closed="left", only_filled=True)
     emitted = driver.on_batch([arrival("a", 5, 6), arrival("a", 995, 996)], 997 * MS)
@@ -63,7 +63,7 @@ def test_empty_window_with_a_miss_counts() -> None:
     emitted += driver.on_time(70 * MS)
     assert [(each.number, each.through) for each in emitted if isinstance(each, Closing)] == [
         (1, 1),
-        (2, 3),  # When the next window with an event has ended, at 53 ms.
+        (2, 3),  # It closes when the next window with an event has ended, at 53 ms.
         (4, 4),
     ]
     driver.on_batch([arrival("a", 25, 71)], 72 * MS)

@@ -1,4 +1,4 @@
-"""Examples: the tail of one source by its own clock, in ms."""
+"""Examples: how late a source's events are, measured by its own clock, in ms."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def waits(events: list[Event]) -> list[tuple[int, int]]:
 def shaky(seed: int, n: int, spread: int, shift: float = 0, drift: float = 1) -> list[Event]:
     """Return one event every 5 ms, each delayed by up to `spread`.
 
-    Its clock is `shift` off and runs at `drift`.
+    The source's clock is `shift` off and runs at `drift`.
     """
     rng = Random(seed)
     sent = [(5 * i, 5 * i + 1 + rng.randint(0, spread)) for i in range(n)]
@@ -36,8 +36,8 @@ def shaky(seed: int, n: int, spread: int, shift: float = 0, drift: float = 1) ->
     return [event(i, shift + drift * ts, arrival) for i, (ts, arrival) in enumerate(sent)]
 
 
-def test_cold_source_waits_its_longest() -> None:
-    """Once it is warm, a source in order waits for nothing."""
+def test_new_source_waits_max_wait() -> None:
+    """After enough events, a source in order waits for nothing."""
     waited = waits([event(i, 10 * i, 10 * i + 3) for i in range(200)])
     assert [wait for _, wait in waited[: COLD - 30]] == [200] * (COLD - 30)
     assert [wait for _, wait in waited[COLD:]] == [0] * (200 - COLD)
@@ -84,7 +84,7 @@ def test_wait_doubles_if_none_may_be_late() -> None:
 
 
 def test_hopeless_events_do_not_count() -> None:
-    """Every fiftieth event comes a second late, where one of a thousand may be late."""
+    """Every fiftieth event comes a second late, although only one in a thousand may be late."""
     events = shaky(4, 5_000, 30)
     for number, one in enumerate(events):
         if number % 50 == 7:
@@ -96,14 +96,14 @@ def test_hopeless_events_do_not_count() -> None:
         step = operator.on_batch([one], one.at_ns)
         waited += [out.at_ns - out.arrival_ns for out in step.released if not out.late]
     figures = policy.figures()
-    assert figures["beyond"] == 99  # All but the first, before which nothing had been emitted.
+    assert figures["beyond"] == 99  # The first has no emitted event before it.
     assert figures["late"] <= 5
     assert figures["lateness_ns"] <= 40 * MS
     assert max(waited[1_000:]) <= 70 * MS
 
 
-def test_savable_events_end_at_longest_wait() -> None:
-    """Lateness counts from the newest event, with the time since that came."""
+def test_event_beyond_max_wait_counts_apart() -> None:
+    """Lateness counts from the newest event, including the time since it arrived."""
     for behind, late in ((190, (1, 0)), (191, (0, 1))):
         policy = OwnTail(500_000, max_wait_ns=200 * MS)
         policy.observe(event(0, 1_000, 5_000), 5_000 * MS)

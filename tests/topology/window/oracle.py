@@ -1,4 +1,4 @@
-"""An oracle of windows: their results from the sorted full input, slow and by the definitions."""
+"""An oracle of windows: results computed slowly by definition from the sorted input."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def key_of(event: Event, config: WindowQuery) -> Any:
 
 
 def values_of(events: Sequence[Event]) -> Any:
-    """Return the values of a window with these events, which are in order."""
+    """Return the values of a window with the given in-order events."""
     usable: list[Any] = [(e.value or {}).get("v") for e in events]
     plain = sorted(v for v in usable if number(v))
     scalars = [v for v in usable if number(v) or isinstance(v, str | bool)]
@@ -158,7 +158,7 @@ def last_word(results: Iterable[WindowResult]) -> list[WindowResult]:
 
 
 def last_of_each(results: Iterable[WindowResult]) -> list[WindowResult]:
-    """Return the last revision of each result, also of retracted ones."""
+    """Return the last revision of each result, including retracted ones."""
     latest: dict[str, WindowResult] = {}
     for result in results:
         before = latest.get(result.id)

@@ -1,4 +1,4 @@
-"""Seeded streams as MERGE emits them: in order but for marked late events, with watermarks."""
+"""Seeded streams as MERGE emits them: in order except for marked late events, with watermarks."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def disordered(
     lag_ns: int = 0,
     gaps_ns: Sequence[int] = (0,),
 ) -> list[Event]:
-    """Return the events with some of them late, marked so, and with true watermarks.
+    """Return the events with some of them late and marked so, and with correct watermarks.
 
     All arrive `lag_ns` after their times; late events at the end come after one of `gaps_ns` each.
     """

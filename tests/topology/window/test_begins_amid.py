@@ -48,7 +48,7 @@ def test_unknown_beginning_emits_nothing() -> None:
 
 
 def test_first_ordered_event_sets_beginning() -> None:
-    """This holds where nothing is announced."""
+    """An event sets the beginning if nothing has been announced before."""
     operator = added("tumbling", early_ns=7)
     late = event("s", 1, 1, late="gap", at_ms=9)
     found(operator, late, event("s", 2, 9, error_ms=2), event("s", 3, 15))
@@ -64,7 +64,7 @@ def test_source_errors_delay_the_beginning() -> None:
 
 
 def test_session_reaching_back_is_retracted() -> None:
-    """A late event extends it to before the beginning; it stays retracted after a restart."""
+    """A late event extends the session to before the beginning; it stays retracted later."""
     operator = added("session")
     found(operator, watermark(10, 10, 10), event("s", 1, 17))
     assert found(operator, watermark(30, 30, 30)) == [("emit", 17, 1, CONFIRMED, False)]
@@ -77,7 +77,7 @@ def test_session_reaching_back_is_retracted() -> None:
 
 
 def test_added_count_windows_are_uncertain() -> None:
-    """Their ids are their own."""
+    """Result ids differ from those of the earlier query."""
 
     def begun(operator: Windows, ms: int) -> list[Any]:
         events = [event("s", each, each) for each in range(ms, ms + 25)]

@@ -34,7 +34,7 @@ def tumbling(*functions: str, **settings: Any) -> Windows:
 
 
 def payloads(operator: Windows, values: Iterable[Any]) -> Any:
-    """Return the result of the window with all these payloads."""
+    """Return the result of the window with all the given payloads."""
     events = [event("s", seq, 1 + seq / 1_000, value) for seq, value in enumerate(values)]
     operator.on_batch(events, START + MS)
     (result,) = end(operator, START + MS)
@@ -59,7 +59,7 @@ NOTHING: list[Any] = [{}, {"v": None}, {"v": "8,0"}]
 @pytest.mark.parametrize("kind", ["tumbling", "sliding", "session", "count"])
 @pytest.mark.parametrize("function", ["sum", "squares and sum"])
 def test_sum_without_usable_values_is_null(kind: str, function: str) -> None:
-    """With `stddev`, the plain case adds events one by one and not by columns."""
+    """With `stddev`, the plain case adds events one by one, not in columns."""
     outputs = [Output("sum", "sum", ("v",))]
     outputs += [Output("s", "stddev", ("v",))] * (function != "sum")
     query = window_query("q", kind, outputs, SIZE, SIZE, events=len(NOTHING))
@@ -74,7 +74,7 @@ def test_sum_without_usable_values_is_null(kind: str, function: str) -> None:
     [("plain", None), ("expected", 1), ("bounds", None), ("thesis3", 4 / 3), ("ignore", None)],
 )
 def test_sum_of_a_possible_value_is_null(uncertainty: str, expected: Any) -> None:
-    """A quarter of its error lies inside the window, its corrected timestamp outside."""
+    """A quarter of the event's error range is in the window, its corrected timestamp is not."""
     query = window_query(
         "q", "tumbling", [Output("v", "sum", ("v",))], 100 * MS, 100 * MS, uncertainty=uncertainty
     )
@@ -113,7 +113,7 @@ def test_key_above_bound_is_left_out() -> None:
 
 @pytest.mark.parametrize("kind", ["tumbling", "session"])
 def test_emitted_windows_make_room(kind: str) -> None:
-    """A gap holds the completeness frontier forever, and windows continue."""
+    """A gap holds the completeness frontier forever, and windows still continue."""
     config = window_query("q", kind, COUNT, SIZE, SIZE, max_windows=3, finals=True)
     operator = Windows("default", config)
     results: list[Any] = []
@@ -163,7 +163,7 @@ def near_an_edge(function: str, *events: Event, uncertainty: str = "plain") -> A
 @pytest.mark.parametrize("function", OF_ONE)
 @pytest.mark.parametrize("inside", [[], [event("s", 0, 5, {})]], ids=["none", "one without it"])
 def test_possible_event_leaves_value_unknown(function: str, inside: list[Event]) -> None:
-    """It is not even certain that there is none, since another world has the event."""
+    """Even the lack of a value is uncertain, since the event is inside in another world."""
     near = event("s", 1, 11, {"v": 8}, error_ms=3)
     said = near_an_edge(function, *copies(inside), near)
     assert (said.values, said.low, said.high) == ({function: None},) * 3
@@ -204,9 +204,10 @@ def test_count_window_memory_is_bounded() -> None:
 
 @pytest.mark.parametrize("most", [1.7976931348623157e308, 9e307, int(1.7976931348623157e308)])
 def test_largest_numbers_count_everywhere(most: float) -> None:
-    """Values are the largest of a double.
+    """Values are the largest that a double can hold.
 
-    Those beyond 64 bit cannot be distinguished, but for integers that a driver passes as such.
+    Integers beyond 64 bit cannot be distinguished from floats, unless a driver passes them as
+    integers.
     """
     said = payloads(tumbling("sum", "distinct", *OF_ONE), [{"v": most}, {"v": -most}])
     assert said.values.pop("quantile") == pytest.approx(-most, rel=0.02)

@@ -100,7 +100,7 @@ def test_order_and_grouping_do_not_matter(function: str, values: list[Any], seed
 
 @pytest.mark.parametrize("make", [Tally, Squares])
 @given(values=st.lists(NUMBERS, min_size=1, max_size=6))
-def test_values_at_once_equal_one_by_one(make: type[Tally], values: list[Any]) -> None:
+def test_values_at_once_match_one_by_one(make: type[Tally], values: list[Any]) -> None:
     at_once, one_by_one = make(), make()
     at_once.take(values)
     for value in values:
@@ -115,7 +115,7 @@ def test_sums_are_exact_to_the_last_bit(values: list[float]) -> None:
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_bounds_hold_for_every_choice(function: str) -> None:
-    """Bounds of the aggregates in `EXACT` are reached by a choice."""
+    """For the aggregates in `EXACT`, some choice reaches each bound."""
     for seed in range(60):
         rng = Random(seed)
         values = [rng.choice((-3, -1, 0, 0.5, 2, 2, 7, 40)) for _ in range(rng.randint(1, 7))]
@@ -153,7 +153,7 @@ def test_half_an_event_counts_half(function: str) -> None:
 
 
 @given(st.floats(-1e307, 1e307))
-def test_bucket_keeps_the_promised_error(value: float) -> None:
+def test_bucket_stays_within_relative_error(value: float) -> None:
     middle = value_in(bucket_of(value))
     assert abs(middle - value) <= RELATIVE_ERROR * 1.000001 * abs(value) + 1e-300
 
@@ -164,7 +164,7 @@ def test_buckets_are_in_order_of_values(one: float, other: float) -> None:
         assert bucket_of(one) <= bucket_of(other)
 
 
-def test_quantile_of_known_distribution() -> None:
+def test_quantile_of_known_values_is_close() -> None:
     cell = Quantile(990_000)
     for value in Random(1).sample(range(1, 10_001), 10_000):
         cell.add(value, None)
@@ -209,7 +209,7 @@ POOLS = [(10, 10.05, 10.1, 10.15, 10.19, 9.9), (100, 100.1, 100.4, 101, 99, -100
 
 @pytest.mark.parametrize("most", [1, 4])
 def test_quantile_bounds_hold_in_a_bucket(most: int) -> None:
-    """They are reached where each possible cell has one value."""
+    """If each possible cell has one value, some choice reaches each bound."""
     for seed in range(150):
         rng = Random(seed)
         pool, ppm = rng.choice(POOLS), rng.choice((0, 100_000, 500_000, 900_000, 1_000_000))
@@ -242,7 +242,7 @@ def test_distinct_count_becomes_lower_bound() -> None:
 def test_scalar_survives_its_text(value: Any) -> None:
     again = scalar_of(text_of(value))
     if type(value) is int and not -(1 << 63) <= value < 1 << 63:
-        assert again == float(value)  # as near as JSON carries it
+        assert again == float(value)  # JSON carries it only as a double.
     else:
         assert again == value
     assert isinstance(again, bool) == isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""Oracle: windows without events, and means by time, are those of the sorted full input."""
+"""Oracle: windows without events, and time-weighted means, match the sorted full input."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def sparse(rng: Random, n: int) -> list[Event]:
 
 
 def mean_of(events: Sequence[Event], start: int, end: int, hold_ns: int) -> float | None:
-    """Return the mean over all ns of the value that holds at each, by definition."""
+    """Return the mean over all ns of the value that holds at each ns, by definition."""
     found: list[tuple[int, Any]] = [(e.ref_time_ns, (e.value or {}).get("v")) for e in events]
     points = [(time, v) for time, v in found if number(v)]
     total, known = Fraction(0), 0
@@ -120,7 +120,7 @@ def expected_of(events: Sequence[Event], config: WindowQuery, newest: int) -> Fo
 @pytest.mark.slow
 @pytest.mark.parametrize("fill", [*FILLS, ""])
 @pytest.mark.parametrize("kind", SPANS)
-def test_results_equal_the_oracle(kind: str, fill: str) -> None:
+def test_results_match_the_oracle(kind: str, fill: str) -> None:
     corrected = empty = 0
     for seed, rng in seeded(SEEDS):
         config = config_of(kind, fill, keyed=seed % 3 > 0, finals=seed % 2 == 0)
@@ -140,7 +140,7 @@ def test_results_equal_the_oracle(kind: str, fill: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SPANS)
-def test_mean_of_rare_values(kind: str) -> None:
+def test_mean_of_filtered_values_is_right(kind: str) -> None:
     """A late value holds past the next events of its key that do not meet the condition."""
     corrected = 0
     for seed, rng in seeded(SEEDS):
@@ -171,7 +171,7 @@ MEAN = Output("mean", "time_avg", ("v",))
 
 
 def told_of(operator: Windows, *events: Event, end_ms: int | None = None) -> list[tuple[Any, ...]]:
-    """Return operation, key, start in ms and values of each result, with `!` if confirmed."""
+    """Return each result's operation, key, start in ms and values, with `!` if confirmed."""
     results = results_of(operator, *events) + list(operator.on_time(events[-1].at_ns).results)
     if end_ms is not None:
         results += operator.on_end(START + end_ms * MS).results
@@ -195,7 +195,7 @@ def of(key: str, seq: int, ref_ms: float, v: Any = 1, **how: Any) -> Event:
     return event(key, seq, ref_ms, {"k": key, "v": v}, **how)
 
 
-def test_silent_key_ends_after_for() -> None:
+def test_silent_key_ends_after_for_time() -> None:
     ticks = [of("tick", seq, 10 * seq + 5) for seq in range(1, 9)]
     told = told_of(counting(), of("a", 0, 1), *ticks)
     assert [each[2:4] for each in told if each[1] == "a"] == [(0, 1), (10, 0), (20, 0), (30, 0)]
@@ -203,7 +203,7 @@ def test_silent_key_ends_after_for() -> None:
 
 @pytest.mark.parametrize("comes_ms", [41, 86], ids=["early", "late"])
 def test_windows_between_come_once(comes_ms: int) -> None:
-    """This holds whether the next event of the key is in time, or comes after the empty windows."""
+    """An event of the key comes in time, or after the empty windows."""
     back = of("a", 1, 41, at_ms=comes_ms, late="gap" if comes_ms > 41 else "")
     events = [of("a", 0, 1), *(of("tick", seq, 10 * seq + 5) for seq in range(1, 9)), back]
     told = told_of(counting(for_ms=100), *sorted(events, key=lambda each: each.at_ns))
@@ -250,7 +250,7 @@ def test_late_old_value_is_uncertain() -> None:
 
 
 def test_values_before_a_gap_are_uncertain() -> None:
-    """An event is given up, and only values after it are certain."""
+    """One event is missing for good, and only values after it are certain."""
     operator = counting(outputs=(MEAN,), changes_for_ns=40 * MS, for_ms=500)
     lost = [watermark(at, at, 8) for at in (20, 35, 49)]
     found = watermark(51, 51, 51)
@@ -270,7 +270,7 @@ def test_values_before_query_are_uncertain() -> None:
     assert told == [("emit", "a", 10, 3.0), ("emit", "a", 20, 5.0, "!")]
 
 
-def test_value_holds_for_a_time() -> None:
+def test_value_expires_after_hold_time() -> None:
     operator = counting(outputs=(MEAN,), hold_ns=12 * MS, for_ms=500)
     told = told_of(operator, of("a", 0, 5, 2), of("a", 1, 26, 6), watermark(50, 50, 50))
     assert told == [
@@ -282,7 +282,7 @@ def test_value_holds_for_a_time() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SPANS)
 def test_true_mean_is_within_the_bounds(kind: str) -> None:
-    """This holds whatever the clocks did, and confirmed means are true."""
+    """Whatever the clocks did, the true mean is within the bounds, and confirmed means are true."""
     confirmed = bounded = 0
     for seed in range(12):
         rng = Random(seed)
@@ -337,13 +337,13 @@ SHORT = {"true": "zero", "zero": "zero", "last": "last", "null": "null", "{value
 
 
 @pytest.mark.parametrize(("text", "value"), SHORT.items())
-def test_short_forms_of_empty(text: str, value: str) -> None:
+def test_empty_has_short_forms(text: str, value: str) -> None:
     assert filled_by(f"empty: {text}").queries["q"].empty == EmptyConfig(value=value)  # type: ignore[arg-type]
     assert filled_by("empty: false").queries["q"].empty is None
 
 
 def test_empty_setting_changes_the_query() -> None:
-    """A changed query begins anew (docs/operate/change.md), and others continue."""
+    """A changed query starts afresh (docs/operate/change.md), and others continue."""
     topologies = [
         *(filled_by(text) for text in ("", "empty: zero", "empty: null", "empty: {for: 2h}")),
         *(filled_by("", hold) for hold in ("hold: 1h", "hold: 2h")),

@@ -45,9 +45,9 @@ def on_time(operator: Windows, at_ms: int) -> list[Any]:
 
 
 def brief(results: Iterable[Any]) -> list[tuple[Any, ...]]:
-    """Return operation, revision, start and end in ms, and the only value of each result.
+    """Return each result's operation, revision, start and end in ms, and its only value.
 
-    A final one also has `!`.
+    A final result also has `!`.
     """
     return [
         (
@@ -103,7 +103,7 @@ def test_late_events_make_one_update() -> None:
 
 
 def test_lateness_makes_result_final() -> None:
-    """It is final although something is missing."""
+    """A result becomes final after the allowed lateness even if something is missing."""
     operator = windows("tumbling", ms=10, changes_for_ns=50 * MS, finals=True)
     marks = [watermark(at, to, 0) for at, to in ((20, 20), (59, 59), (61, 60), (62, 61))]
     results = results_of(operator, v("a", 0, 1, 5), *marks)
@@ -131,7 +131,7 @@ def test_query_without_key_reads_no_payload() -> None:
     assert (result.key, result.values, operator.figures()["unreadable"]) == (None, {"n": 1}, 0)
 
 
-def test_user_aggregates() -> None:
+def test_user_aggregate_is_evaluated() -> None:
     product = Function(lambda: 1, lambda state, value: state * value, lambda a, b: a * b)
     outputs = (Output("p", "product", ("v",)),)
     functions = {"product": product}
@@ -142,7 +142,7 @@ def test_user_aggregates() -> None:
 
 
 def test_user_aggregate_is_seldom_read() -> None:
-    """It is read only for a window without a value, where it matters whether an event has one."""
+    """An aggregate is read only for a window without a value, if having one matters."""
     asked: list[int] = []
 
     def value(state: int) -> int:
@@ -159,7 +159,7 @@ def test_user_aggregate_is_seldom_read() -> None:
 
 
 def test_unordered_events_close_nothing() -> None:
-    """Only watermarks close windows where events come in any order."""
+    """Only watermarks close windows if events come in any order."""
     operator = windows("tumbling", ms=10, ordered=False)
     assert not results_of(operator, v("a", 0, 55, 1), v("b", 0, 3, 1, at_ms=56), v("c", 0, 57, 1))
     results = results_of(operator, watermark(58, 10, 10), watermark(59, 11, 11))
@@ -170,7 +170,7 @@ VALUES = {"plain": 12, "ignore": 12, "expected": 11, "bounds": 12, "thesis3": 32
 
 
 @pytest.mark.parametrize(("uncertainty", "value"), VALUES.items())
-def test_confidence_of_a_window(uncertainty: str, value: Any) -> None:
+def test_event_at_edge_leaves_sum_uncertain(uncertainty: str, value: Any) -> None:
     """One event is in the middle, and the other is inside for three quarters of its error."""
     operator = windows("tumbling", ms=100, uncertainty=uncertainty)
     results_of(operator, v("a", 0, 50, 8, error_ms=1), v("b", 0, 95, 4, error_ms=10))
@@ -190,7 +190,7 @@ def test_each_query_has_its_own_lateness() -> None:
     stage = Stage(topology, ["window"])
     events = [event("a", 0, 5, {}), event("a", 2, 15, {})]
     late = event("a", 1, 7, {}, at_ms=60, late="gap")
-    missing = watermark(50, 50, 8)  # Something is missing before 8 ms.
+    missing = watermark(50, 50, 8)  # An event before 8 ms is missing.
     emitted = results_of(stage, *events, missing, late, event("a", 3, 70, {}))
     updates = {(each.query, each.values["n"]) for each in emitted if each.op == UPDATE}
     assert updates == {("long", 2)}

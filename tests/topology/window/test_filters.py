@@ -1,6 +1,4 @@
-"""Oracle: a condition of a query leaves out events, and one of an aggregate values, that do not
-meet it.
-"""
+"""Oracle: a query's condition leaves out events, and an aggregate's condition leaves out values."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ def is_large(one: Event) -> bool:
 
 
 def where_each(config: WindowQuery) -> WindowQuery:
-    """Return the query with the condition at each aggregate, and a count without it."""
+    """Return the query with the condition at each aggregate, and a count without a condition."""
     named = dict(config.aggregate or {})
     filtered = {f"{name}, large": each._replace(where=LARGE) for name, each in named.items()}
     return config.model_copy(update={"aggregate": {"n": named["n"], **filtered}})
@@ -92,8 +90,8 @@ def of_word(word: WindowResult) -> tuple[dict[str, Any], ...]:
 
 @every_kind
 @pytest.mark.parametrize("uncertainty", [None, "expected", "thesis3"])
-def test_filter_equals_a_filtered_field(kind: str, uncertainty: Any) -> None:
-    """A field with the value only where the condition is met gives the same results."""
+def test_filter_matches_a_filtered_field(kind: str, uncertainty: Any) -> None:
+    """A field that has a value only if the condition is met gives the same results."""
     for _, rng in seeded(SEEDS):
         events = sorted_events(rng, 60)
         for one in events:
@@ -120,7 +118,7 @@ def test_filter_equals_a_filtered_field(kind: str, uncertainty: Any) -> None:
         assert said[0] == said[1]
 
 
-def test_batches_equal_single_events() -> None:
+def test_plain_case_matches_general_case() -> None:
     for kind in ("tumbling", "sliding"):
         for _, rng in seeded(SEEDS):
             stream = disordered(rng, sorted_events(rng, 300), late=0.02)
@@ -155,7 +153,7 @@ VALUES = (None, 1, 2, 2.0, -3, "a", "2", True, [1], {"w": 2}, {"w": 7}, float("n
 
 
 @pytest.mark.parametrize("text", CONDITIONS)
-def test_filter_is_a_pattern_condition(text: str) -> None:
+def test_filter_matches_pattern_condition(text: str) -> None:
     query = parse_query(f"PATTERN _ v WHERE {text.replace('V.', 'v.payload.')} WITHIN 1 s")
     assert query.where is not None
     test, holds = (
@@ -168,7 +166,7 @@ def test_filter_is_a_pattern_condition(text: str) -> None:
         assert holds(one, payload) is (test(Entry(one, payload)) is True)
 
 
-def test_type_and_source_are_of_the_event() -> None:
+def test_type_and_source_are_the_events() -> None:
     holds = compile_filter("type = 'A' AND source LIKE 's%' AND payload.type = 'B'")
     one = event("s1", 0, 0)
     one.type = "A"
@@ -223,7 +221,7 @@ def test_only_windows_have_a_filter() -> None:
 
 
 def test_every_setting_changes_the_query() -> None:
-    """A changed query begins anew; spaces change nothing."""
+    """A changed query starts afresh; spaces change nothing."""
     queries = (
         "window: tumbling 1d, aggregate: {n: count()}",
         "window: tumbling 1d in Europe/Berlin, aggregate: {n: count()}",

@@ -42,8 +42,8 @@ def waking(rng: Random) -> list[Event]:
     return in_log_order(events)
 
 
-def test_no_event_may_lie_in_a_final_window() -> None:
-    """All sources are known; an idle one has an error that no window waits for."""
+def test_no_event_can_lie_in_final_window() -> None:
+    """All sources are known; an idle source has an error that no window waits for."""
     finals = 0
     waits: dict[str, Any] = {
         "max_wait_ns": 10 * MS,

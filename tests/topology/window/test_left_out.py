@@ -20,7 +20,7 @@ OTHERS = {
 
 
 def uses_of(payloads: list[Any], *outputs: Output, size: int = 0) -> list[FieldUse]:
-    """Return the uses of the fields after events with these payloads, in batches of `size`."""
+    """Return the uses of the fields after events with the given payloads, in batches of `size`."""
     operator = Windows("default", window_query("q", "tumbling", outputs, 10 * MS, 10 * MS))
     events = [event("s", seq, 1 + seq / 1_000, each) for seq, each in enumerate(payloads)]
     size = size or len(events)
@@ -53,7 +53,7 @@ def test_each_aggregate_has_its_own_kinds() -> None:
     assert [(each.kind, each.n) for each in last.unusable] == [("lists", 1)]
 
 
-def test_any_value_ends_the_absent_row() -> None:
+def test_value_ends_run_of_missing_fields() -> None:
     (use,) = uses_of([{}, {}, {"v": "text"}, {}], SUM)
     assert (use.absent, use.absent_in_row) == (3, 1)
 
@@ -66,7 +66,7 @@ LONG = 1_000_000
     ["x" * LONG, "\ud800" * LONG, {"x" * LONG + str(n): n for n in range(5)}, [1] * LONG, 10**400],
     ids=["text", "no UTF-8", "object", "list", "integer"],
 )
-def test_examples_are_short(value: Any) -> None:
+def test_example_of_bad_value_is_short(value: Any) -> None:
     (use,) = uses_of([{"v": value}], SUM)
     example = use.unusable[0].example
     assert len(example.encode()) < 8 * EXAMPLE_CHARS

@@ -1,6 +1,6 @@
 """Oracle: windows of local time begin where zoneinfo shows it, minute by minute around each change.
 
-Examples of days, shifts and hours on which a clock is set follow.
+Examples follow: days, shifts and hours in which clocks are set forward or back.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def changes(zone: ZoneInfo) -> Iterator[int]:
 
 
 def brute(shown: list[int], step: int, first: int) -> list[int]:
-    """Return the places in `shown` at which a window begins."""
+    """Return the indexes in `shown` at which a window begins."""
     back = max(before + 1 - now for before, now in pairwise(shown))
     found, newest = [], (shown[0] - first) // step
     for at, (before, now) in enumerate(pairwise(shown), 1):
@@ -83,7 +83,7 @@ def brute(shown: list[int], step: int, first: int) -> list[int]:
 
 
 @pytest.mark.parametrize("name", ZONES)
-def test_starts_equal_zoneinfo(name: str) -> None:
+def test_starts_match_zoneinfo(name: str) -> None:
     zone = ZoneInfo(name)
     for change in changes(zone):
         begin = change - 2 * 60
@@ -162,7 +162,7 @@ def lengths(text: str, zone: str, day: str) -> list[float]:
         ("tumbling 2h", "2026-03-29", [2, 1, *[2] * 10]),
     ],
 )
-def test_lengths_on_days_of_change(text: str, day: str, hours: list[float]) -> None:
+def test_window_has_true_length_on_change(text: str, day: str, hours: list[float]) -> None:
     assert lengths(text, "Europe/Berlin", day) == hours
 
 
@@ -173,7 +173,7 @@ def test_weeks_begin_on_monday() -> None:
         assert (begun.isoweekday(), begun.hour, begun.minute) == (1, 0, 0)
 
 
-def test_gap_of_session_may_be_weeks() -> None:
+def test_session_gap_can_be_in_weeks() -> None:
     for text in ("session 1w", "session 7d"):
         settings = WindowQuery.model_validate({"window": text, "aggregate": {"n": "count()"}})
         assert settings.window == Window("session", 7 * 1440 * MIN_NS)
@@ -186,7 +186,7 @@ def test_far_times_have_windows() -> None:
         assert start_ns <= time_ns < slices.end(start_ns)
 
 
-def test_zone_is_known_by_its_rules() -> None:
+def test_zones_with_same_rules_are_equal() -> None:
     assert digest_rules("Europe/Berlin") != digest_rules("Europe/London") != ""
     assert digest_rules("Europe/Berlin") == digest_rules("Arctic/Longyearbyen")
     assert digest_rules("") == ""

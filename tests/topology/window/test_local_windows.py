@@ -1,4 +1,4 @@
-"""Oracle: windows across days on which a clock is set, with late and uncertain events."""
+"""Oracle: windows across days on which clocks change, with late and uncertain events."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def config_of(text: str, *, keyed: bool, **settings: Any) -> WindowQuery:
 
 
 def events_of(way: str, rng: Random, n: int = 60) -> list[Event]:
-    """Return three days of events, some at the very change and at midnight."""
+    """Return three days of events, some exactly at the change and at midnight."""
     times = [DAYS[way] + rng.randrange(72 * HOUR_MS) for _ in range(n)]
     times += [DAYS[way] + hour * HOUR_MS - rng.randrange(2) for hour in (22, 23, 24, 25, 26)]
     return [event("s", seq, ms, payload_of(rng)) for seq, ms in enumerate(sorted(times))]
@@ -58,7 +58,7 @@ def events_of(way: str, rng: Random, n: int = 60) -> list[Event]:
 
 @each_way
 @every_window
-def test_results_equal_the_oracle(text: str, way: str) -> None:
+def test_results_match_the_oracle(text: str, way: str) -> None:
     for seed, rng in seeded(SEEDS):
         config = config_of(text, keyed=seed % 2 == 0, early_ns=seed % 3 * HOUR_MS * MS)
         events = events_of(way, rng)
@@ -68,7 +68,7 @@ def test_results_equal_the_oracle(text: str, way: str) -> None:
 
 @each_way
 @every_window
-def test_any_order_ends_alike(text: str, way: str) -> None:
+def test_any_order_has_the_same_results(text: str, way: str) -> None:
     for _, rng in seeded(SEEDS):
         config = config_of(text, keyed=True)
         events = events_of(way, rng)
@@ -83,7 +83,7 @@ def test_any_order_ends_alike(text: str, way: str) -> None:
 
 @each_way
 @every_window
-def test_batches_equal_single_events(text: str, way: str) -> None:
+def test_plain_case_matches_general_case(text: str, way: str) -> None:
     for _, rng in seeded(SEEDS):
         config = config_of(text, keyed=True)
         stream = disordered(rng, events_of(way, rng, 300), late=0.01)
@@ -100,8 +100,8 @@ def raw(seq: int, ts_ns: int, late_ns: int = 0) -> RawEvent:
 
 
 @each_way
-def test_all_answers_end_alike(way: str) -> None:
-    """A quality target closes windows of local time, too, and its misses are corrected."""
+def test_all_answers_have_the_same_results(way: str) -> None:
+    """A quality target also closes windows of local time, and its misses are corrected."""
     query = "window: tumbling 15min in Europe/Berlin, aggregate: {n: count()}"
     quality = "quality: {accuracy: 90%, max_wait: 10s}"
     topology = (

@@ -1,4 +1,4 @@
-"""Oracle: after all corrections, results are those of the sorted full input."""
+"""Oracle: after all corrections, results match those of the sorted full input."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def config_of(kind: str, *, keyed: bool, **settings: Any) -> WindowQuery:
 
 
 def run(config: WindowQuery, stream: list[Event], rng: Random | None = None) -> list[WindowResult]:
-    """Return all results; with `rng` batches are cut at random, and restarts come at times."""
+    """Return all results; with `rng`, batches are cut at random, and restarts come at times."""
     windows = Windows("default", config)
     results: list[Any] = []
     for batch in cut(stream, rng, (1, 2, 7)) if rng else [stream]:
@@ -84,7 +84,7 @@ def instants(
 @pytest.mark.slow
 @every_kind
 @pytest.mark.parametrize("keyed", [False, True], ids=["all", "keyed"])
-def test_results_equal_the_oracle(kind: str, keyed: bool) -> None:
+def test_results_match_the_oracle(kind: str, keyed: bool) -> None:
     corrected = 0
     for seed, rng in seeded(SEEDS):
         config = config_of(kind, keyed=keyed, finals=seed % 2 == 0, early_ns=seed % 3 * 10 * MS)
@@ -101,8 +101,8 @@ def test_results_equal_the_oracle(kind: str, keyed: bool) -> None:
 @pytest.mark.slow
 @every_kind
 @pytest.mark.parametrize("finals", [False, True], ids=["plain", "finals"])
-def test_current_results_equal_the_oracle(kind: str, finals: bool) -> None:
-    """They are the windows that the watermark has passed, of the events so far.
+def test_current_results_match_the_oracle(kind: str, finals: bool) -> None:
+    """Current results are the windows that the watermark has passed, of the events so far.
 
     A session that a late event has opened again is not among them.
     """
@@ -121,8 +121,8 @@ def test_current_results_equal_the_oracle(kind: str, finals: bool) -> None:
 
 @pytest.mark.slow
 @every_kind
-def test_any_order_ends_alike(kind: str) -> None:
-    """Results agree to the bit, with their ids."""
+def test_any_order_has_the_same_results(kind: str) -> None:
+    """Results agree to the bit, including their ids."""
     for seed, rng in seeded(SEEDS):
         config = config_of(kind, keyed=True)
         events = sorted_events(rng, 50)
@@ -141,13 +141,13 @@ def test_any_order_ends_alike(kind: str) -> None:
 
 @pytest.mark.slow
 @every_kind
-def test_windows_after_merge_equal_oracle(kind: str) -> None:
-    """Streams have the watermarks and late events of MERGE, and sources that come later."""
+def test_windows_after_merge_match_oracle(kind: str) -> None:
+    """Streams have MERGE's watermarks and late events, and sources that come later."""
     for seed in range(20):
         stream = copies(merged(seed))
         for event in stream:
             if event.value and event.value["v"] == 1e300:
-                event.value = {**event.value, "v": 1e100}  # Its square is beyond the oracle.
+                event.value = {**event.value, "v": 1e100}  # The oracle cannot square 1e300.
         config = config_of(
             kind, keyed=True, uncertainty="ignore", new_source_allowance_ns=600_000 * MS
         )

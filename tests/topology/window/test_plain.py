@@ -49,14 +49,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def config_of(kind: str, outputs: tuple[Output, ...], *, keyed: bool) -> WindowQuery:
-    """Return a query; `kind` is one of windows, or of tumbling ones with settings."""
+    """Return a query; `kind` is a kind of windows, or names settings for tumbling windows."""
     waits = {"new_source_allowance_ns": 20 * MS, "changes_for_ns": 300 * MS}
     settings = {"outputs": outputs, **waits, **SETTINGS.get(kind, {})}
     return window_config("tumbling" if kind in SETTINGS else kind, keyed=keyed, **settings)
 
 
 def mixed(seed: int) -> list[Event]:
-    """Return stretches of one sort after another; many events share an instant."""
+    """Return stretches of one kind after another; many events share an instant."""
     rng = Random(seed)
     stream: list[Event] = []
     ref_ms = at_ms = 0.0
@@ -104,7 +104,7 @@ def said(rng: Random, after: Event, at_ms: float) -> Event:
     ids=["flat, all keys", "flat", "nested", "all aggregates"],
 )
 @pytest.mark.parametrize("kind", [*KINDS, *SETTINGS])
-def test_plain_case_equals_the_general_one(
+def test_plain_case_matches_the_general_one(
     kind: str, outputs: tuple[Output, ...], keyed: bool
 ) -> None:
     config = config_of(kind, outputs, keyed=keyed)
@@ -138,7 +138,7 @@ def test_plain_case_equals_the_general_one(
 
 
 def test_plain_stretch_is_taken_as_one() -> None:
-    """Otherwise the law above would compare the general case with itself."""
+    """If it were not, the law above would compare the general case with itself."""
     stream = [event("s", i, 100 + i, {"key": "k", "v": i}, at_ms=101 + i) for i in range(40)]
     windows = Windows("default", config_of("tumbling", FLAT, keyed=True))
     windows.on_batch(stream[:1], stream[0].at_ns)
@@ -146,7 +146,7 @@ def test_plain_stretch_is_taken_as_one() -> None:
     assert windows._take_run(stream, 1) == 39
 
 
-def test_column_equals_single_values() -> None:
+def test_column_matches_single_values() -> None:
     values = (1, 2, 3, -4, 0, 0.1, 0.2, 0.3, 1e15, -1e-9, 7.5, 3.0, 3, 5e-324, 1e308, 10**300)
     for seed in range(200):
         rng = Random(seed)

@@ -94,7 +94,7 @@ def test_window_awaits_all_sources() -> None:
 
 
 def test_only_merge_confirms_window() -> None:
-    """Events are accepted ones: a missing number may belong to the window."""
+    """Input is accepted events; a missing number may belong to the window."""
     operator = windows(finals=True, changes_for_ns=0)
     mark = heard("b", 12, 21)
     mark.kind = PASSED
@@ -104,7 +104,7 @@ def test_only_merge_confirms_window() -> None:
 
 
 def test_only_the_target_closes_a_window() -> None:
-    """Events are accepted ones: a watermark does not show the accuracy that is asked for."""
+    """Input is accepted events; a watermark does not show the requested accuracy."""
     operator = windows()
     assert not rendered(operator, "a3@4 b5@6", watermark(12, 10, 10), until_ms=40)
     assert rendered(operator, until_ms=60) == [(60, 0, 2, CONFIRMED)]
@@ -132,7 +132,7 @@ def test_late_event_corrects_and_counts() -> None:
 
 
 def test_window_never_closes_before_its_end() -> None:
-    """Its end is measured by the arrival clock."""
+    """An event that is ahead of the arrival clock does not close the window."""
     operator = windows()
     assert not rendered(operator, "a3@1 a31@2", until_ms=8)
     assert rendered(operator, until_ms=25) == [(10 - 1e-6, 0, 1, UNCERTAIN)]
@@ -154,7 +154,7 @@ def test_max_wait_can_outlast_idle_source() -> None:
 
 @pytest.mark.parametrize("kind", [HEARTBEAT, BYE])
 def test_control_event_ends_waiting(kind: str) -> None:
-    """It shows how far its source is."""
+    """A control event shows how far its source has come."""
     operator = windows()
     word = heard("b", 12, 14)
     word.kind = kind
@@ -163,7 +163,7 @@ def test_control_event_ends_waiting(kind: str) -> None:
 
 
 def test_left_out_event_ends_waiting() -> None:
-    """It shows how far its source is."""
+    """An event without a key shows how far its source has come."""
     operator = windows(key=("k",))
     kept = spoken("a3@4 b5@6 a11@12")
     for one in kept:
@@ -173,14 +173,14 @@ def test_left_out_event_ends_waiting() -> None:
     assert operator.figures()["without_key"] == 1
 
 
-def test_possible_events_are_awaited() -> None:
+def test_window_awaits_possible_events() -> None:
     operator = windows()
     first, second, third = (heard("a", ms, ms + 1, error_ms=3) for ms in (4, 12, 14))
     assert not rendered(operator, "", first, second)
     assert rendered(operator, "", third, until_ms=15)[0][:2] == (15, 0)
 
 
-def test_merge_watermark_is_enough() -> None:
+def test_merge_watermark_closes_window() -> None:
     operator = windows(ordered=True)
     rendered(operator, "a3@4 b5@6", until_ms=11)
     assert rendered(operator, "", watermark(12, 10, 5), until_ms=12) == [(12, 0, 2, UNCERTAIN)]
@@ -189,7 +189,7 @@ def test_merge_watermark_is_enough() -> None:
 
 @pytest.mark.parametrize(("kind", "end_ms", "n"), [("session", 15, 3), ("count", 3, 2)])
 def test_other_windows_keep_max_wait(kind: str, end_ms: int, n: int) -> None:
-    """Sessions and count windows are emitted within `max_wait`, too."""
+    """Sessions and count windows are also emitted within `max_wait`."""
     operator = windows(kind, events=2)
     rendered(operator, "c1 a3@4 b5@6")
     found = rendered(operator, "a90", until_ms=200)
@@ -215,7 +215,7 @@ def test_years_between_events_are_cheap() -> None:
 def drifting(seed: int, n: int = 6_000) -> list[Event]:
     """Return events of sources in order.
 
-    Halfway all become slower and take longer, and at times one stalls.
+    Halfway through, all become slower and take longer, and at times one stalls.
     """
     rng = Random(seed)
     events = []
@@ -251,7 +251,7 @@ def stage_told(seed: int, answer: str, quality: str) -> tuple[list[Any], dict[st
 
 
 def words(results: list[Any]) -> tuple[list[Any], dict[int, Any]]:
-    """Return the first result of each window, in order, and the last values by start."""
+    """Return the first result of each window, in order, and each window's last values, by start."""
     first: dict[int, Any] = {}
     for result in results:
         first.setdefault(result.start_ns, result)
@@ -267,7 +267,7 @@ def mean_wait_ms(results: list[Any]) -> float:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("accuracy", [90, 99])
 def test_target_is_kept_and_beats_merge(seed: int, accuracy: int) -> None:
-    """It is kept at every prefix, and windows wait less than for MERGE."""
+    """At every prefix the target is kept, and windows wait for less time than with MERGE."""
     quality = f", quality: {{accuracy: {accuracy}%, max_wait: 2s}}"
     results, figures = stage_told(seed, "speculate", quality)
     ordered, _ = stage_told(seed, "early", "")
@@ -280,7 +280,7 @@ def test_target_is_kept_and_beats_merge(seed: int, accuracy: int) -> None:
     assert mean_wait_ms(results) < mean_wait_ms(ordered) * (0.4 if accuracy == 90 else 0.7)
     assert last == words(ordered)[1]
     missed = figures["window_missed"]
-    assert abs(missed - wrong) <= 2  # The end of the input may differ.
+    assert abs(missed - wrong) <= 2  # The end of the input can differ.
     achieved = 1 - missed / len(first)
     assert figures["window_achieved_ppm"] / 1e6 == pytest.approx(achieved, abs=0.001)
     assert figures["window_wait_mean_ns"] / MS == pytest.approx(mean_wait_ms(results), rel=0.05)
@@ -290,7 +290,7 @@ def test_target_is_kept_and_beats_merge(seed: int, accuracy: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["event_driven", "prob_slack", "mp", "aq", "ldop", "mean_delay"])
 def test_any_strategy_drives_windows(method: str) -> None:
-    """All end with the same results; their waits and first errors differ."""
+    """All strategies end with the same results; their waits and first errors differ."""
     asked = f", quality: {{accuracy: 90%}}, experimental: {{quality: {method}}}"
     results, figures = stage_told(1, "speculate", asked)
     first, last = words(results)
@@ -301,7 +301,7 @@ def test_any_strategy_drives_windows(method: str) -> None:
         default, _ = stage_told(1, "speculate", ", quality: {accuracy: 90%}")
         assert mean_wait_ms(default) <= mean_wait_ms(results)
     else:
-        assert method in ("ldop", "mean_delay")  # These promise nothing.
+        assert method in ("ldop", "mean_delay")  # These methods guarantee nothing.
 
 
 @pytest.mark.slow
@@ -310,12 +310,12 @@ def test_merge_limits_the_target() -> None:
     results, figures = stage_told(1, "early", ", quality: {accuracy: 99%, max_wait: 2s}")
     plain, _ = stage_told(1, "early", "")
     assert mean_wait_ms(results) <= mean_wait_ms(plain)
-    assert figures["window_achieved_ppm"] < 990_000  # The figure shows it.
+    assert figures["window_achieved_ppm"] < 990_000  # The figure shows the misses.
 
 
 @pytest.mark.slow
 def test_cuts_and_restarts_change_nothing() -> None:
-    """Models are made and windows emitted on probability, which short streams do not have."""
+    """Only a long stream makes models and emits windows on probability."""
     events = drifting(1, n=2_400)
     sure = QUALITY.model_copy(update={"accuracy_ppm": 950_000})
     runs = []
@@ -347,7 +347,7 @@ def test_cuts_and_restarts_change_nothing() -> None:
         QUALITY.model_copy(update={"published": waits.QUALITY["mp"]}),
     ],
 )
-def test_restart_may_change_target(kind: str, later: QualityConfig) -> None:
+def test_restart_can_change_target(kind: str, later: QualityConfig) -> None:
     settings: dict[str, Any] = {"events": 3} if kind == "count" else {}
     events = drifting(2, n=1_200)
     first = windows(kind, **settings)
@@ -359,7 +359,7 @@ def test_restart_may_change_target(kind: str, later: QualityConfig) -> None:
 
 
 def test_late_events_confirm_nothing() -> None:
-    """They have bypassed the order of MERGE."""
+    """Late events have bypassed the order of MERGE."""
     operator = waiting(900, ordered=True)
     late = [heard("a", 40, 45, late="gap"), heard("b", 41, 46, late="gap")]
     found = rendered(operator, "a1 b2", watermark(3, 2, 2), *late, until_ms=200)
@@ -367,7 +367,7 @@ def test_late_events_confirm_nothing() -> None:
 
 
 def settled(sources: int) -> Windows:
-    """Return windows after so many sources have sent, with all windows over and all state saved."""
+    """Return windows after `sources` sources have sent, with all windows over, state saved."""
     operator = windows(quality=QUALITY.model_copy(update={"idle_ns": NEVER}), ordered=True)
     operator.changes()
     for ms in range(3):

@@ -1,4 +1,4 @@
-"""Sessions where clocks are uncertain: examples, and an oracle over worlds."""
+"""Sessions of events with uncertain clocks: examples, and an oracle over worlds."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def unsure(rng: Random, n: int) -> list[Event]:
 
 
 def world(rng: Random, events: Sequence[Event]) -> list[Event]:
-    """Return the same events at times that their errors and the order of each source allow."""
+    """Return the same events at other times that their errors and each source's order allow."""
     true = copies(events)
     latest_ns: dict[str, int] = {}
     for one in reversed(true):
@@ -76,7 +76,7 @@ def test_event_is_in_one_session() -> None:
 
 
 def test_true_session_is_within_the_bounds() -> None:
-    """It is the one with the first certain part of the emitted session."""
+    """Each emitted session is compared with the true session that contains its first event."""
     sure = unsure_ones = 0
     config = config_of("session", keyed=False)
     for seed, rng in seeded(SEEDS):
@@ -121,7 +121,7 @@ def unsure_instants(how: str, seed: int, **settings: Any) -> tuple[WindowQuery, 
 def test_only_closed_sessions_are_current(how: str) -> None:
     """Sessions are formed by corrected timestamp.
 
-    One that a late event opens again is retracted, over restarts too.
+    A session that a late event opens again is retracted, even over restarts.
     """
     retracted = 0
     for seed in seeds_of_today(30):
@@ -139,7 +139,7 @@ def test_only_closed_sessions_are_current(how: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("how", UNSURE)
 def test_early_results_close_no_session(how: str) -> None:
-    """Exactly the closed sessions that are open again are retracted, and not as final.
+    """Only closed sessions that are open again are retracted, and not as final.
 
     A restart changes nothing.
     """
@@ -164,7 +164,7 @@ def test_early_results_close_no_session(how: str) -> None:
 
 
 def test_reopened_session_is_retracted() -> None:
-    """It is early, closed, open again at 20 ms, early once more at 60 ms, and closed."""
+    """A session is early, closed, open again at 20 ms, early once more at 60 ms, and closed."""
     arrivals = (
         event("a", 0, 0),
         event("a", 1, 12),

@@ -1,6 +1,6 @@
 """Laws: whatever the clocks did, the truth lies within the emitted bounds.
 
-In a world, each source's clock is behind by one number, but for its drift. Its estimate changes
+In a world, each source's clock is behind by one number, apart from its drift. Its estimate changes
 from event to event, and is right within the event's error. Windows see corrected timestamps; the
 truth is made of event times.
 """
@@ -142,7 +142,7 @@ def test_truth_is_within_the_bounds(kind: str, uncertainty: str) -> None:
 
 
 def test_true_session_is_within_the_bounds() -> None:
-    """It is the one with the first certain part of the emitted session."""
+    """Each emitted session is compared with the true session that contains its first event."""
     sure = 0
     for seed in SEEDS:
         stamped, true, config, results = told_of("session", seed, keyed=True)
@@ -174,9 +174,10 @@ def test_confirmed_count_windows_are_true() -> None:
 
 
 def test_wider_error_never_narrows_bounds() -> None:
-    """Each source's error is one number, so that its events agree about the clock.
+    """Each source has one error, so that its events agree about the clock.
 
-    Otherwise a wider event may be near an edge for the first time, and narrow the clock.
+    If errors differed, a wider event could be near an edge for the first time, and narrow the
+    clock.
     """
     for seed, rng in seeded(SEEDS):
         stamped = sorted_events(rng, 60)
@@ -195,7 +196,7 @@ def test_wider_error_never_narrows_bounds() -> None:
 
 
 def test_counts_are_whole_numbers() -> None:
-    """They are those of the corrected timestamps, or the nearest within the bounds.
+    """Counts are those by corrected timestamp, or the nearest within the bounds.
 
     Expectations may be fractions.
     """
@@ -216,10 +217,10 @@ def test_counts_are_whole_numbers() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("uncertainty", ["plain", "expected", "bounds", "thesis3", "ignore"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_unknown_has_no_value_or_bounds(kind: str, uncertainty: str) -> None:
-    """A window without an event has no value.
+def test_unknown_value_has_no_bounds(kind: str, uncertainty: str) -> None:
+    """In a window without an event, or without a value for it, an aggregate has no value.
 
-    An aggregate has none if no event of the window has a value for it.
+    An aggregate without value and bounds has no expectation either.
     """
     empty = unknown = 0
     is_in_time = kind not in ("session", "count")

@@ -1,4 +1,4 @@
-"""Foreign records by a mapping: the conformance table as examples.
+"""Foreign records read by a mapping: the conformance table as examples.
 
 Law: a mapping reads the same as headers with the same content.
 """
@@ -42,7 +42,7 @@ def said(found: Event | Malformed) -> dict[str, Any] | str:
 
 
 @pytest.mark.parametrize(("case", "mapping", "value", "expected"), cases_of("json"))
-def test_conformance_table(
+def test_mapping_reads_conformance_table(
     case: str, mapping: dict[str, str], value: bytes | None, expected: Any
 ) -> None:
     for reader in (reader_of(mapping), FieldReader(fields_of(mapping), decode)):
@@ -62,7 +62,7 @@ def test_local_time_is_nearest_to_record() -> None:
     assert "where clocks were set forward past it; write the time with its offset" in skipped.detail
 
 
-def test_other_places() -> None:
+def test_mapping_reads_key_header_and_topic() -> None:
     fields = Fields(
         source=parse_where("key"),
         seq=parse_where("header.n"),
@@ -124,7 +124,7 @@ def test_missing_number_has_one_remedy(place: str, value: bytes | None, why: str
     assert found.detail == (f"`{place}` is missing{why}; " + REASONS["seq_missing"].remedy)
 
 
-def test_readable_fields_keep_their_place() -> None:
+def test_dead_letter_keeps_readable_fields() -> None:
     found = reader_of(MAPPING).read((), None, b'{"device":"s1","n":7,"boot":1}', AT_NS)
     assert (found.source, found.seq, found.epoch, found.stream) == ("s1", 7, 1, "default")
 
@@ -143,7 +143,7 @@ def test_stream_by_time_needs_no_number() -> None:
     assert reader.own_seq(found) is None
 
 
-def test_cloudevents_in_a_value() -> None:
+def test_structured_cloudevent_is_read() -> None:
     reader: Any = FieldReader(FIELD_PRESETS["cloudevents-structured"], decode, make_pick)
     event = {"source": "/s1", "sequence": "7", "time": "1970-01-01T00:00:01Z", "type": "t"}
     found = reader.read((), None, json.dumps(event).encode(), AT_NS)
@@ -161,10 +161,10 @@ TIMES = st.one_of(
 
 
 @given(SOURCES, NUMBERS, TIMES, st.one_of(st.none(), st.text(max_size=9)), NUMBERS)
-def test_law_mapping_reads_as_headers_do(
+def test_law_mapping_reads_like_headers(
     source: Any, seq: Any, ts: Any, type_: Any, epoch: Any
 ) -> None:
-    """Law: both read the same event, or are dead by the same field."""
+    """Law: both read the same event, or give a dead letter for the same field."""
     value = {"device": source, "n": seq, "time": ts, "kind": type_, "boot": epoch}
     fields = fields_of({**MAPPING, "ts_unit": "ns"})
     found = FieldReader(fields, decode, make_pick).read((), None, json.dumps(value).encode(), AT_NS)

@@ -38,7 +38,7 @@ Value = bytes | None
 
 
 def headers(**changes: Value) -> list[tuple[str, Value]]:
-    """Return the headers of a good record with these changes."""
+    """Return the headers of a good record with the given changes."""
     base: dict[str, Value] = {"sourceId": b"s1", "seqNum": b"17"}
     return list((base | changes).items())
 
@@ -56,16 +56,16 @@ def good(given_headers: Headers, config: Contract = PLAIN) -> Event:
 
 
 def sequenced(written: Headers, config: Contract = PLAIN) -> Any:
-    """Return what is read of a record of the sequenced topic."""
+    """Return the event or dead letter read from a record of the sequenced topic."""
     return HeaderReader(config).read_sequenced(written, TIMESTAMP_NS, 4, None, None)
 
 
 def told(event: Any) -> dict[str, Any]:
-    """Return the fields of an event that headers carry, which are all but `is_stamped`."""
+    """Return the fields of an event that headers carry: all except `is_stamped`."""
     return fields(event, "is_stamped")
 
 
-def test_absent_header_has_default() -> None:
+def test_missing_header_has_default() -> None:
     event = good(headers())
     expected = Event(
         "default", "s1", NO_EPOCH, 17, TIMESTAMP_NS, ARRIVAL_NS, 4, "the record", b"the value"
@@ -73,7 +73,7 @@ def test_absent_header_has_default() -> None:
     assert told(event) == told(expected)
 
 
-def test_all_headers_of_both_presets() -> None:
+def test_both_presets_read_all_headers() -> None:
     values = [b"s1", b"17", b"5", b"A", b"3", b"pitch", b"bye", b"signature"]
     for config in (PLAIN, CLOUD):
         event = good(list(zip(config.names(), values, strict=True)), config)
@@ -81,7 +81,7 @@ def test_all_headers_of_both_presets() -> None:
         assert (event.epoch, event.stream, event.kind) == (3, "pitch", BYE)
 
 
-def test_names_are_settings() -> None:
+def test_header_names_can_be_set() -> None:
     """Foreign headers are ignored."""
     config = HeaderContract(preset="cloudevents", seq="n")
     event = good([("ce_source", b"s"), ("n", b"1"), ("ce_sequence", b"x"), ("x", None)], config)
@@ -107,11 +107,11 @@ TIMES = [
 
 
 @pytest.mark.parametrize(("unit", "text", "ts_ns"), TIMES)
-def test_times(unit: Any, text: bytes, ts_ns: int) -> None:
+def test_timestamp_is_read_in_its_unit(unit: Any, text: bytes, ts_ns: int) -> None:
     assert good(headers(ts=text), HeaderConfig(ts_unit=unit)).ts_ns == ts_ns
 
 
-def test_years_one_to_9999() -> None:
+def test_years_1_to_9999_are_read() -> None:
     day_ns = 86_400 * 10**9
     assert rfc3339.parse_ns(b"0001-01-01T00:00:00Z") == -719_162 * day_ns
     assert rfc3339.parse_ns(b"9999-12-31T23:59:59.999999999Z") == 2_932_897 * day_ns - 1
@@ -219,7 +219,7 @@ MOSTLY_GOOD = ANY_HEADERS.map(lambda more: list((dict(headers()) | dict(more)).i
 
 @pytest.mark.slow
 @given(ANY_HEADERS | MOSTLY_GOOD)
-def test_law_plain_path_equals_close_look(
+def test_law_plain_path_matches_slow_path(
     given_headers: Headers,
 ) -> None:
     """No bytes raise an error."""
@@ -241,7 +241,7 @@ def test_law_digits_round_trip(seq: int, epoch: int, ts_ns: int) -> None:
 
 
 @given(st.datetimes(), st.integers(0, 999_999_999))
-def test_law_rfc3339_equals_the_calendar(moment: Any, fraction_ns: int) -> None:
+def test_law_rfc3339_matches_the_calendar(moment: Any, fraction_ns: int) -> None:
     whole = moment.replace(microsecond=0)
     text = f"{whole.isoformat()}.{fraction_ns:09d}Z".encode()
     since = whole - type(moment)(1970, 1, 1)
@@ -255,7 +255,7 @@ NAME = st.text(min_size=1, max_size=20)
 
 
 def settled(event: Event, draw: Any) -> Event:
-    """Settle the event as REORDER and CLOCK do, and return it."""
+    """Fill in the fields that REORDER and CLOCK set, and return the event."""
     event.epoch = max(event.epoch, 0)
     event.ref_time_ns, event.at_ns = draw(INT64), draw(INT64)
     event.error_ns, event.segment, event.lane = draw(NATURAL), draw(NATURAL), draw(NATURAL)
@@ -276,7 +276,7 @@ def test_law_stamped_headers_round_trip(data: Any, original: Headers, config: He
     written = writer.stamp(event, original, event.lane)
     again = sequenced(written, config)
     assert told(again) == told(event)
-    # The ordered record is the same through the second stage or straight from the first.
+    # The ordered record is the same whether it passes a second stage or not.
     assert writer.write_ordered(again, written) == writer.write_ordered(event, original)
 
 
@@ -312,7 +312,7 @@ STAMPS: list[tuple[str, Value]] = [
 NO_LANE = [stamp for stamp in STAMPS if stamp[0] not in ("arrival", "lane")]
 
 
-def test_written_headers() -> None:
+def test_stamps_follow_original_headers() -> None:
     original = [*headers(), ("trace", b"t"), ("nothing", None)]
     event = good(original)
     writer = HeaderWriter(PLAIN)
@@ -348,7 +348,7 @@ def test_producer_stamp_is_replaced() -> None:
     assert HeaderWriter(PLAIN).stamp(good(original), original, 3) == headers() + STAMPS
 
 
-def test_watermark_headers() -> None:
+def test_watermark_is_written_as_headers() -> None:
     event = Event("pitch", "", NO_EPOCH, 0, 9, 10, kind=WATERMARK)
     event.complete_ns = 8
     event.error_ns = 7
@@ -374,7 +374,7 @@ def test_foreign_stamps_are_dead(name: str, value: Value) -> None:
 
 
 def test_unstamped_sequenced_record_is_dead() -> None:
-    """A record with bad headers is dead, too."""
+    """A record with bad headers is also dead."""
     assert sequenced(headers()).reason == "stamp_missing"
     stamps = dict(STAMPS) | {"at": b"1700000000600000000"}
     dead = sequenced([*headers(seqNum=b"x"), *stamps.items()])
@@ -435,7 +435,7 @@ def test_offset_replaces_the_number(number: Any) -> None:
         assert (event.offset, event.arrival_ns, event.value) == (4, ARRIVAL_NS, b"the value")
 
 
-def test_rest_of_the_contract_holds() -> None:
+def test_other_headers_are_still_checked() -> None:
     event = by_time(headers(ts=b"7", type=b"A", kind=b"heartbeat", epoch=b"3"))
     assert (event.ts_ns, event.type, event.kind, event.epoch) == (7, "A", HEARTBEAT, 3)
     for bad, reason in (
@@ -450,7 +450,7 @@ def test_rest_of_the_contract_holds() -> None:
 
 
 def test_numbered_stream_needs_numbers() -> None:
-    """It shares the topic with streams by time."""
+    """A numbered stream can share the topic with streams by time."""
     numbered = [SOURCE, ("streamId", b"pitch")]
     dead = by_time(numbered)
     assert (dead.reason, dead.stream, dead.seq) == ("seq_missing", "pitch", None)
@@ -458,7 +458,7 @@ def test_numbered_stream_needs_numbers() -> None:
     assert by_time([*numbered, ("seqNum", b"3")]).seq == 3
 
 
-def test_message_without_streams_by_time() -> None:
+def test_missing_number_has_remedy() -> None:
     dead = by_time([SOURCE], streams=())
     assert dead.detail == "header `seqNum` is missing; " + REASONS["seq_missing"].remedy
     assert "reorder: {without_seq: by_time}" in dead.detail
@@ -467,7 +467,7 @@ def test_message_without_streams_by_time() -> None:
 
 @pytest.mark.parametrize("config", [PLAIN, CLOUD])
 @pytest.mark.parametrize("numbers", [[], [b"5"], [b"5", b"5"], [b"x", b""]])
-def test_derived_topics_have_new_number(config: HeaderConfig, numbers: list[bytes]) -> None:
+def test_derived_topics_carry_new_number(config: HeaderConfig, numbers: list[bytes]) -> None:
     names = config.names()
     original = [(names.source, b"s1"), *((names.seq, number) for number in numbers), ("x", b"y")]
     event = by_time(original, config=config)

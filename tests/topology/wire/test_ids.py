@@ -25,7 +25,7 @@ FIELDS = Fields(
 
 
 def found(reading: Reading, **line: Any) -> list[Any]:
-    """Return what is read from a line in our form, and from a record of another form."""
+    """Return the events or dead letters of a line in our form and of a record in another form."""
     line |= {"source": "a"}
     reader = FieldReader(FIELDS, decode, make_pick, reading=reading)
     return [
@@ -54,7 +54,7 @@ def test_events_with_numbers_have_no_id() -> None:
             assert (event.seq, event.digest) == (3, 0)
 
 
-def test_unmapped_id_may_be_anything() -> None:
+def test_unmapped_id_can_be_anything() -> None:
     (event, _) = found(Reading(DEFAULT), id={"any": 1})
     assert isinstance(event, Event)
 

@@ -46,7 +46,7 @@ def test_keys_have_the_documented_order(written: object, expected: object) -> No
     assert json.dumps(written) == json.dumps(expected)
 
 
-def test_event_marked_late() -> None:
+def test_late_event_has_its_reason() -> None:
     event = Event("pitch", "s", 2, 7, 5, 6)
     assert "reason" not in make_event_line(event)
     event.late = "gap"

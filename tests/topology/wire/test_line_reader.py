@@ -32,7 +32,7 @@ S1 = '{"source": "s1", "seq": 1}'
 
 
 def from_text(text: str | bytes, reading: Reading = NUMBERED) -> list[Any]:
-    """Return the items of standard input with this content."""
+    """Return the items that are read from standard input with the given content."""
     content = text.encode() if isinstance(text, str) else text
     return list(read_lines("-", io.BytesIO(content), reading=reading))
 
@@ -55,7 +55,7 @@ NAMES = {"source": "s1", "type": "A", "stream": "pitch", "payload": {"x": 1}}
 FULL = {**NAMES, "seq": 17, "ts": TS_NS, "arrival": ARRIVAL_NS, "epoch": 3}
 
 
-def test_full_line() -> None:
+def test_line_with_all_fields_is_read() -> None:
     event = one(json.dumps(FULL))
     expected = Event("pitch", "s1", 3, 17, TS_NS, ARRIVAL_NS, value={"x": 1}, type="A")
     assert shape(event) == shape(expected)
@@ -67,7 +67,7 @@ def test_full_line() -> None:
     [S1, ('{"source": "s1", "seq": 1, "ts": null, "arrival": null, "type": null, "stream": null,'
      ' "epoch": null, "payload": null, "kind": null, "clock": null, "colour": "red"}')],
 )  # fmt: skip
-def test_absent_fields_have_defaults(line: str) -> None:
+def test_missing_fields_have_defaults(line: str) -> None:
     assert shape(one(line)) == shape(Event("default", "s1", NO_EPOCH, 1, 0, 0))
 
 
@@ -97,7 +97,7 @@ TIMES: dict[str, tuple[list[dict[str, int] | str], list[Time]]] = {
 
 
 @pytest.mark.parametrize(("lines", "times"), TIMES.values(), ids=TIMES)
-def test_times(lines: list[dict[str, int] | str], times: list[Time]) -> None:
+def test_missing_times_are_filled_in(lines: list[dict[str, int] | str], times: list[Time]) -> None:
     text = "\n".join(
         json.dumps({"source": "s", "seq": n} | line) if isinstance(line, dict) else line
         for n, line in enumerate(lines)
@@ -109,7 +109,7 @@ def test_times(lines: list[dict[str, int] | str], times: list[Time]) -> None:
     assert found == times
 
 
-def test_control_lines() -> None:
+def test_control_lines_are_read() -> None:
     beat, bye = from_text(
         '{"kind": "heartbeat", "source": "s", "seq": 4, "ts": 7}\n'
         '{"kind": "bye", "source": "s", "seq": 5}\n'
@@ -198,8 +198,8 @@ def test_bad_line_is_dead_and_run_continues(
     assert place_of(dead) == place("s", 1, lost)
 
 
-def test_numbers_count_all_lines() -> None:
-    """Blank lines are passed over."""
+def test_line_numbers_count_blank_lines() -> None:
+    """Blank lines themselves are skipped."""
     text = f"\ufeff{S1}\r\n\n   \n{S1}\nnonsense"
     assert [line.offset for line in from_text(text)] == [1, 4, 5]
 
@@ -225,7 +225,7 @@ ROWS = st.dictionaries(st.sampled_from(KEYS), JSON_VALUES).map(
 @pytest.mark.slow
 @given(st.lists(ROWS, min_size=1, max_size=8))
 def test_law_arrival_never_goes_back(some: list[dict[str, Any]]) -> None:
-    """Nothing raises an error."""
+    """No line raises an error."""
     reader = LineReader()
     arrivals = []
     for number, values in enumerate(some, start=1):
@@ -241,7 +241,7 @@ def test_law_arrival_never_goes_back(some: list[dict[str, Any]]) -> None:
 
 @pytest.mark.slow
 @given(ROWS)
-def test_law_plain_path_equals_close_look(values: dict[str, Any]) -> None:
+def test_law_plain_path_matches_slow_path(values: dict[str, Any]) -> None:
     quick = LineReader().read(Row(1, values))
     if values.get("clock") is not None:
         return
@@ -264,7 +264,7 @@ s1,18,,,,,,,,,
 """
 
 
-def test_csv() -> None:
+def test_csv_rows_are_read() -> None:
     full, bare = from_text(CSV)
     value = {"x": 1.5, "a": {"b": True}, "id": "007"}
     assert shape(full) == shape(Event("pitch", "s1", 3, 17, 5, 6, value=value, type="A"))
@@ -272,7 +272,7 @@ def test_csv() -> None:
     assert (full.offset, bare.offset) == (2, 3)
 
 
-def test_csv_with_json_controls_and_clocks() -> None:
+def test_csv_can_have_json_and_control_rows() -> None:
     text = (
         '\ufeffsource,seq,payload,kind,clock,t1,t2,t3,t4\n'
         's,1,"{""x"": [1,\n""zwei""]}",,,,,,\n'
@@ -311,7 +311,7 @@ def test_bad_csv_row_is_dead(row: bytes, reason: str, lost: str) -> None:
     assert (after.seq, after.offset) == (2, 3)
 
 
-def test_parquet(tmp_path: Path) -> None:
+def test_parquet_rows_are_read(tmp_path: Path) -> None:
     path = tmp_path / "events.parquet"
     table = pa.table(
         {
@@ -330,7 +330,7 @@ def test_parquet(tmp_path: Path) -> None:
     assert (dead.reason, dead.offset, dead.seq) == ("source_missing", 3, 19)
 
 
-def test_parquet_with_json_and_numbers(tmp_path: Path) -> None:
+def test_bad_parquet_value_is_dead(tmp_path: Path) -> None:
     path = tmp_path / "events"
     table = pa.table({"source": [1, 1], "seq": [1.0, 2.0], "payload": ["{", '{"x": 1}']})
     parquet.write_table(table, path)
@@ -340,7 +340,7 @@ def test_parquet_with_json_and_numbers(tmp_path: Path) -> None:
 
 
 def test_every_form_is_recognised(tmp_path: Path) -> None:
-    """A form is known by name or by content, packed or not."""
+    """A form is recognised by its name or its content, whether compressed or not."""
     expected = shape(Event("default", "s1", NO_EPOCH, 1, 0, 0))
     sink = io.BytesIO()
     parquet.write_table(pa.table({"source": ["s1"], "seq": [1]}), sink)
@@ -376,7 +376,9 @@ UNREADABLE: list[tuple[str, bytes | None, str]] = [
 
 
 @pytest.mark.parametrize(("name", "content", "words"), UNREADABLE, ids=range(len(UNREADABLE)))
-def test_unreadable_input(tmp_path: Path, name: str, content: bytes | None, words: str) -> None:
+def test_unreadable_input_error_names_path(
+    tmp_path: Path, name: str, content: bytes | None, words: str
+) -> None:
     path = tmp_path / name
     if content is not None:
         path.write_bytes(content)
@@ -427,7 +429,7 @@ def test_stream_by_time_counts_offsets() -> None:
     assert_numbered(BY_TIME, Reading(frozenset({"default", "p"})))
 
 
-def test_other_lines_are_read_as_before() -> None:
+def test_other_streams_still_need_numbers() -> None:
     text = """\
 {"source": "a", "stream": "q"}
 {"source": "a", "stream": ["p"]}

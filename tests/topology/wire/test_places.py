@@ -1,4 +1,4 @@
-"""Oracle: runs of places equal a dict with an entry for each input."""
+"""Oracle: runs of places match a dict with an entry for each input."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.seeds import seeds_of_today
 from topology.wire.places import RUNS_UNUSED, Place, Places
 
 
-def test_law_runs_equal_their_places() -> None:
+def test_law_runs_match_their_places() -> None:
     for seed in seeds_of_today(20):
         rng = Random(seed)
         places, plain, number = Places(), dict[int, Place](), 1

@@ -1,6 +1,6 @@
-"""Local times that occur twice, in rows without arrival times: examples.
+"""Examples: local times that occur twice, in rows without arrival times.
 
-Law: sequence numbers give the instant of each row, in any order of the rows.
+Law: sequence numbers determine the instant of each row, in any order of the rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Row = tuple[int | None, str]
 
 
 def found(rows: Iterable[Row]) -> list[int | str]:
-    """Return the instants of one source's rows, in minutes after clocks were set back."""
+    """Return the instants of one source's rows, in minutes after the clocks were set back."""
     rising, at = RisingTimes(), []
     for seq, shown in rows:
         own = rising.take(
@@ -62,7 +62,7 @@ def hourly(*numbers: int | None) -> list[Row]:
             + [(None, each) for each in ("01:00:00", "01:30:00") for _ in "ab"],
             [-90, -90, -60, -60, -30, -30, 0, 0, 30, 30],
         ),
-        # The clock of the source was wrong once.
+        # The source's clock was wrong once.
         (
             [(0, "01:40:00"), (1, "23:00:00"), (2, "01:50:00"), (3, "01:55:00")],
             [-20, 1320, AMBIGUOUS, -5],
@@ -70,11 +70,11 @@ def hourly(*numbers: int | None) -> list[Row]:
         ([(None, "01:40:00"), (None, "02:10:00"), (None, "01:50:00")], [-20, 70, AMBIGUOUS]),
     ],
 )
-def test_instants_of_rows(rows: list[Row], expected: list[int | str]) -> None:
+def test_repeated_hour_is_resolved(rows: list[Row], expected: list[int | str]) -> None:
     assert found(rows) == expected
 
 
-def test_other_day_is_no_neighbour() -> None:
+def test_only_near_row_resolves_time() -> None:
     rising, twice = RisingTimes(), Twice(SET_BACK - 30 * MIN, SET_BACK + 30 * MIN)
     rising.take("m", None, SET_BACK + 10 * 365 * 86_400 * S)
     assert rising.take("m", None, twice) == twice.early_ns

@@ -79,7 +79,7 @@ def test_unsigned_record_is_dead() -> None:
     assert refused(outcome([*SOUND, ("sig", b"")])) == FORGED
 
 
-def test_unsigned_stream_is_left_alone() -> None:
+def test_unsigned_stream_is_not_checked() -> None:
     elsewhere = [header for header in SOUND if header[0] != "streamId"]
     assert isinstance(outcome(elsewhere), Event)
     assert isinstance(outcome([*elsewhere, ("sig", b"whatever")]), Event)
@@ -120,7 +120,7 @@ def test_law_no_bit_can_be_flipped(data: st.DataObject) -> None:
 
 
 def test_order_of_headers_is_free() -> None:
-    """Foreign headers may be added."""
+    """Foreign headers can be added."""
     headers = sealed(SOUND)
     assert isinstance(outcome([("trace", b"1"), *reversed(headers), ("trace", b"2")]), Event)
 
@@ -169,7 +169,7 @@ def test_other_signature_form_is_refused(form: Callable[[bytes], bytes]) -> None
 
 
 def test_masters_can_be_replaced() -> None:
-    """Add the new master, hand out its keys, and remove the old one."""
+    """While both masters are valid, keys of the old and the new one pass."""
     by_old, by_new = sealed(SOUND, by=key(master=OLDER)), sealed(SOUND)
     both = check(MASTER, OLDER)
     for headers in (by_old, by_new, by_old, by_old, by_new):
@@ -179,7 +179,7 @@ def test_masters_can_be_replaced() -> None:
 
 
 def test_bad_signed_record_takes_its_place() -> None:
-    """An unsigned one takes none."""
+    """An unsigned or wrongly signed record takes no place."""
     broken = [header if header[0] != "ts" else ("ts", b"soon") for header in SOUND]
     found = outcome(sealed(broken))
     assert found.reason == "ts_unreadable"
@@ -190,7 +190,7 @@ def test_bad_signed_record_takes_its_place() -> None:
 
 
 def test_missing_time_is_dead_in_its_place() -> None:
-    """Otherwise the record's own timestamp would count, which anyone who copies it can set."""
+    """Anyone who copies the record can set its own timestamp, so that must not count instead."""
     timeless = [header for header in SOUND if header[0] != "ts"]
     found = outcome(sealed(timeless))
     assert found.reason == "ts_missing"
@@ -200,7 +200,7 @@ def test_missing_time_is_dead_in_its_place() -> None:
 
 
 def test_record_by_time_is_signed_as_sent() -> None:
-    """Its number is the offset, and a number that it carries is signed all the same."""
+    """An offset is the event's number, but a number that the record carries must be signed."""
     headers: Headers = [("sourceId", b"press-7"), ("ts", b"5"), ("streamId", b"by_time")]
     assert isinstance(outcome(sealed(headers)), Event)
     assert refused(outcome([*sealed(headers), ("seqNum", b"5")])) == FORGED

@@ -1,4 +1,4 @@
-"""Forms of times that are text: examples, and an oracle, which is Python's own datetime."""
+"""Textual forms of times: examples, and an oracle, which is Python's own datetime."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def read(
         ("20161231T235960Z", LEAP),
     ],
 )
-def test_iso_8601(text: str, expected: int) -> None:
+def test_iso_8601_text_is_read(text: str, expected: int) -> None:
     assert read(text) == expected
 
 
@@ -68,12 +68,12 @@ def test_iso_8601(text: str, expected: int) -> None:
         "2025-06-03T24:01Z",
         "2025-06-03T25:00Z",
         "2025-06-03T06:60Z",
-        "2025-06-03T06:13:60Z",  # No leap second may be there.
+        "2025-06-03T06:13:60Z",  # No leap second can be there.
         "2025-06-03T06:13:61Z",
         "2025-366T06:13:34Z",
         "2025-W53-1T06:13:34Z",
         "2025-06-03T06:13:34+24:00",
-        "2025-06-03T061334Z",  # Both forms in one text.
+        "2025-06-03T061334Z",  # The text mixes both forms.
         "20250603T06:13:34Z",
         "2025-06-03",
         "2025-06-03T",
@@ -89,7 +89,7 @@ def test_other_texts_are_faults(text: str) -> None:
     assert read(text, zone="UTC") == UNREADABLE
 
 
-def test_local_iso_8601() -> None:
+def test_local_iso_8601_needs_a_zone() -> None:
     assert read("20250603T061334") == ZONELESS
     assert read("20250603T081334", zone="Europe/Berlin") == AT
     assert read("2017-01-01T00:59:60", zone="Europe/Berlin") == LEAP
@@ -105,7 +105,7 @@ def test_local_iso_8601() -> None:
         ("rfc2822", "Tue, 03 Jun 2025 06:13:34 GMT", AT),
         ("rfc2822", "3 Jun 2025 09:13 +0300 (MSK)", AT - 34 * S),
         ("rfc2822", "Tue, 3 Jun 2025 02:13:34 EDT", AT),
-        ("rfc2822", "Mon, 03 Jun 2025 06:13:34 GMT", UNREADABLE),  # It was a Tuesday.
+        ("rfc2822", "Mon, 03 Jun 2025 06:13:34 GMT", UNREADABLE),  # That day was a Tuesday.
         ("apache", "[03/Jun/2025:09:13:34 +0300]", AT),
         ("apache", "03/Jun/2025:06:13:34.250 +0000", AT + S // 4),
         ("apache", "[03/Jun/2025:06:13:34 +0000", UNREADABLE),
@@ -128,15 +128,15 @@ def test_local_iso_8601() -> None:
         ("%Y%m%d%H%M%S%f", 20250603061334250, AT + S // 4),
         ("%Y%m%d%H%M%S", 20250230061334, UNREADABLE),
         ("%Y%m%d%H%M%S", 1748931214, UNREADABLE),
-        ("%d%m%Y", 3062025, UNREADABLE),  # The third or the thirtieth?
+        ("%d%m%Y", 3062025, UNREADABLE),  # It could be the 3rd or the 30th.
         ("%Y-%m-%d", True, UNREADABLE),
     ],
 )
-def test_forms(form: str, value: object, expected: object) -> None:
+def test_each_form_reads_its_text(form: str, value: object, expected: object) -> None:
     assert read(value, form, "UTC") == expected
 
 
-def test_year_of_the_arrival() -> None:
+def test_missing_year_is_next_to_arrival() -> None:
     new_year = 1_767_225_600 * S  # 2026-01-01T00:00:00Z
     assert read("Jun  3 06:13:34", "syslog", "UTC", AT + 5 * S) == AT
     assert read("Dec 31 23:59:59.5", "syslog", "UTC", new_year + S) == new_year - S // 2
@@ -147,7 +147,7 @@ def test_year_of_the_arrival() -> None:
     assert read("Jun  3 06:13:34", "syslog", near_ns=AT) == ZONELESS
 
 
-def test_decimal_comma() -> None:
+def test_decimal_sign_can_be_a_comma() -> None:
     assert read("1748931214,25", sign=",") == AT + S // 4
     assert read("1748931214", sign=",") == AT
     assert read("1748931214.25", sign=",") == UNREADABLE
@@ -170,13 +170,13 @@ def test_decimal_comma() -> None:
         ("%d.%m.%Y %H:%S", "leaves out"),
     ],
 )
-def test_faults_of_a_form(form: str, fault: str) -> None:
+def test_bad_form_has_its_fault(form: str, fault: str) -> None:
     with pytest.raises(ValueError, match=fault) as raised:
         make_time_form(form)
     assert "; " in str(raised.value)
 
 
-def test_granularity() -> None:
+def test_form_has_its_granularity() -> None:
     forms = ("syslog", "dotnet", "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%F %T.%f")
     assert [make_time_form(each).granularity_ns for each in forms] == [S, S // 1_000, S, 60 * S, 1]
 
@@ -188,7 +188,7 @@ Spelling = tuple[str, str, int]
 
 
 def spellings(at: datetime, below_ns: int, zone: timezone) -> Iterator[Spelling]:
-    """Yield the instant, whose part below a second is `below_ns`, in many forms."""
+    """Yield spellings of the instant in many forms; `below_ns` is its part below a second."""
     local = at.astimezone(zone)
     basic, extended = f"{local:%z}", f"{local:%z}"[:3] + ":" + f"{local:%z}"[3:]
     decimals = f"{below_ns:09d}"
@@ -213,7 +213,7 @@ def spellings(at: datetime, below_ns: int, zone: timezone) -> Iterator[Spelling]
     yield "%A, %d %B %Y, %H:%M:%S.%f %z", f"{local:%A, %d %B %Y, %H:%M:%S}.{decimals} {basic}", 0
 
 
-def test_spellings_against_datetime() -> None:
+def test_spellings_match_datetime() -> None:
     rng = random.Random(74)
     seen = 0
     for _ in range(TRIALS):
@@ -226,7 +226,7 @@ def test_spellings_against_datetime() -> None:
     assert seen > 20 * TRIALS
 
 
-def test_local_times_against_datetime() -> None:
+def test_local_times_match_datetime() -> None:
     rng = random.Random(75)
     forms: list[tuple[str, Callable[[datetime], object]]] = [
         ("%Y%m%d%H%M%S", lambda at: int(f"{at:%Y%m%d%H%M%S}")),

@@ -1,4 +1,4 @@
-"""Local times: examples of times that exist once, twice and never, at the edges of both."""
+"""Examples of local times that exist once, twice or never, at both edges of the change."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ IN_DENVER = TimeReading(zone=zone_of("America/Denver"))
         ("2600-01-01 00:00:00", HUGE),
     ],
 )
-def test_texts(text: str, expected: object) -> None:
+def test_local_text_is_read(text: str, expected: object) -> None:
     assert read_instant_ns(text, IN_DENVER) == expected
 
 
-def test_declared_local_time() -> None:
+def test_local_timestamp_needs_a_zone() -> None:
     local_ns = TWICE.early_ns - 6 * H
     assert read_instant_ns(Timestamp(local_ns, is_local=True), IN_DENVER) == TWICE
     assert read_instant_ns(Timestamp(local_ns), IN_DENVER) == local_ns
@@ -45,7 +45,7 @@ def test_declared_local_time() -> None:
     assert read_instant_ns(Timestamp(MAX_INT64, is_local=True), IN_DENVER) == HUGE
 
 
-def test_nearest_instant() -> None:
+def test_nearest_of_two_instants_is_chosen() -> None:
     assert TWICE.nearest_ns(0) == TWICE.early_ns
     assert TWICE.nearest_ns(BACK - H // 2) == TWICE.early_ns
     assert TWICE.nearest_ns(BACK - H // 2 + 1) == TWICE.late_ns
@@ -67,5 +67,5 @@ def test_zone_is_found_by_its_last_name(name: str, meant: str) -> None:
     assert suggest_zone(f"{name}x", "UTC") == "UTC"
 
 
-def test_no_zone() -> None:
+def test_empty_zone_is_none() -> None:
     assert zone_of("") is None

@@ -1,4 +1,4 @@
-"""Places of a record as text: an example table.
+"""Examples: how places in a record are spelled, as a table.
 
 Law: a spelling is read back unchanged.
 """
@@ -27,7 +27,7 @@ from topology.wire.where import TIMESTAMP, Where, parse_where
         ('="press 7"', Where("text", ("press 7",))),
     ],
 )
-def test_places_of_a_record(text: str, where: Where) -> None:
+def test_place_is_read_and_spelled_back(text: str, where: Where) -> None:
     assert parse_where(text) == where
     assert str(where) == text
 

@@ -1,4 +1,4 @@
-"""A state copy in memory, as tests use it instead of a real one."""
+"""A state copy in memory, which tests use instead of a real one."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class CopyMachine(RuleBasedStateMachine):
         next(iter(self.store.items()), None)
 
     @invariant()
-    def equals_the_model(self) -> None:
+    def matches_the_model(self) -> None:
         assert self.store.position() == self.position
         assert sorted(self.store.items()) == sorted(self.values.items())
 
@@ -121,7 +121,7 @@ def open_copy(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
     return opened
 
 
-def test_law_copy_equals_a_dict(open_copy: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_law_copy_matches_a_dict(open_copy: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redis_kind, "CHANGES_PER_CALL", 3)
     monkeypatch.setattr(rocksdb_kind, "ITEMS_PER_PAGE", 3)
     run_state_machine_as_test(

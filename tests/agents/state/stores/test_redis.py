@@ -44,7 +44,7 @@ def opened(redis_server: Any, name: StoreName) -> Iterator[OpenStore]:
 
 
 class Cut:
-    """A proxy of a client that breaks the connection at chosen commands."""
+    """A proxy for a client that breaks the connection at chosen commands."""
 
     def __init__(
         self, client: redis.Redis, *, before: Collection[int] = (), after: Collection[int] = ()
@@ -180,7 +180,7 @@ def at(server: socket.socket, name: StoreName, *hung: str) -> RedisStore:
 def test_silent_server_fails_in_time(
     name: StoreName, monkeypatch: pytest.MonkeyPatch, opening_s: float, attempts: int
 ) -> None:
-    """At the start it is asked only once."""
+    """If an opening has little time, the server is asked only once."""
     assert kind.OPENING_S < kind.ANSWER_TIMEOUT_S, "an opening takes less than two answers"
     monkeypatch.setattr(kind, "ANSWER_TIMEOUT_S", 0.1)
     monkeypatch.setattr(kind, "OPENING_S", opening_s)

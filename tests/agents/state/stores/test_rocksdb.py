@@ -161,7 +161,7 @@ def disk_bytes(directory: Path) -> int:
 
 @pytest.mark.parametrize("hurt", ["CURRENT", "MANIFEST-*", "*.sst", "rocksdict-config.json"])
 def test_damaged_folder_is_usable(tmp_path: Path, hurt: str) -> None:
-    """Such a folder is read as whole or empty, and can be written again."""
+    """A damaged folder is read as whole or empty, or is set aside, and can be written again."""
     store = RocksdbStore(tmp_path, NAME)
     values = {b"%d" % k: bytes(100) for k in range(1000)}
     store.apply(values, None, 10)

@@ -1,4 +1,4 @@
-"""Examples: counters of a step, bounded labels, and the operators' figures over restores."""
+"""Examples: counters of a step, bounded labels, and the operators' figures across restores."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_labels_are_bounded(registry: CollectorRegistry, metrics: Metrics) -> No
     assert registry.get_sample_value("inorder_records_in_total", labels) == 5
 
 
-def test_source_label_is_bounded(registry: CollectorRegistry) -> None:
+def test_labels_are_from_a_fixed_set(registry: CollectorRegistry) -> None:
     Metrics(registry, "merge")
     allowed = {"stage", "stream", "partition", "reason", "kind", "query", "op", "final", "outcome"}
     names = [(family.name, family) for family in registry.collect()]
@@ -153,7 +153,7 @@ def test_gauges_end_with_partition(registry: CollectorRegistry, metrics: Metrics
         parts[number].set_current({"pitch": StreamFigures(7, {})}, ShellTotals(0, 0))
         metrics.note_lag(parts[number].source, 9, None)
     parts[3].forget()
-    parts[5].forget()  # it has no gauges
+    parts[5].forget()  # This partition has no gauges.
     lag = {"stage": "reorder", "partition": "3"}
     assert value(registry, "inorder_records_held") is None
     assert value(registry, "inorder_records_held", partition="4") == 7
@@ -164,7 +164,7 @@ def test_gauges_end_with_partition(registry: CollectorRegistry, metrics: Metrics
 
 
 def test_lags_of_two_topics_add_up(registry: CollectorRegistry, metrics: Metrics) -> None:
-    """Removal of one of them leaves the figures of the other."""
+    """Removing one topic leaves the other's figures."""
     sources = {stream: TopicPartition(f"raw-{stream}", 0) for stream in ("a", "b")}
     parts: dict[str, PartitionMetrics] = {}
     for stream, source in sources.items():
@@ -208,7 +208,7 @@ def test_open_results_are_logged_once(metrics: Metrics, caplog: pytest.LogCaptur
     assert "`correct_for` (60 s)" in said
 
 
-def test_empty_queries_are_named(metrics: Metrics) -> None:
+def test_queries_without_results_are_named(metrics: Metrics) -> None:
     topology = parse(
         "streams: {pitch: {}}\n"
         "queries:\n"
@@ -280,10 +280,10 @@ def test_every_figure_has_a_family(registry: CollectorRegistry, metrics: Metrics
     assert told == [1, 5, 3, 0]
 
 
-def test_omitted_values_are_logged(
+def test_unusable_values_are_logged(
     registry: CollectorRegistry, metrics: Metrics, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each kind and a long run of absent values are logged once, with the first example."""
+    """Each kind of unusable value and a long run of missing ones are logged once."""
     partition = in_3(metrics, "pitch")
     before = FieldUse("cold", "mean", "payload.temp", 9, 0, (Unusable("text", 4, '"-18,0"'),))
     partition.begins({"pitch": StreamFigures(0, {}, 0, [before])}, ShellTotals(0, 0))
@@ -344,7 +344,7 @@ def test_extra_streams_are_summed(registry: CollectorRegistry, metrics: Metrics)
     assert value(registry, "inorder_merge_overflows_total", stream=OTHER) == 3
 
 
-def test_lags_end_with_their_task() -> None:
+def test_lags_end_with_the_task() -> None:
     registry = CollectorRegistry()
     metrics = Metrics(registry, "all")
     places = [TopicPartition("raw", number) for number in range(3)]

@@ -45,8 +45,8 @@ process_cpu_seconds_total 12.0
 def partitions(sources: int, waiting: int) -> list[dict[str, Any]]:
     """Return one partition of each stage.
 
-    The first `waiting` sources have a gap, the first one the longest. All are late (`troubles`),
-    for REORDER and for MERGE.
+    Each of the first `waiting` sources has a gap, and the first source has had its gap for longest.
+    All sources are late (`troubles`), in REORDER and in MERGE.
     """
     names = names_of(sources)
     hole = {"epoch": 0, "held": 2, "reason": "hole", "missing": [7, 8], "deadline": NOW_NS + S}
@@ -87,9 +87,9 @@ def partitions(sources: int, waiting: int) -> list[dict[str, Any]]:
 
 @cache
 def troubles(sources: int) -> list[dict[str, Any]]:
-    """Return the tables of sources that are `LATE` times late, with as many gaps of one number.
+    """Return the table of sources that are late `LATE` times, each with as many gaps of one number.
 
-    The `worst` source is ten times as often late, and loses all its numbers in one gap.
+    A worst source, if there is one, is late ten times as often, and its gaps are long.
     """
     worst = worst_of(sources)
     late = [name for name in names_of(sources) for _ in range(LATE * (10 if name == worst else 1))]
@@ -188,7 +188,7 @@ def server(look: Callable[[], Awaitable[View]], token: str | None = None) -> Htt
 
 @contextmanager
 def up(look: Callable[[], Awaitable[View]], token: str | None = None) -> Iterator[str]:
-    """Yield the address of a server in a thread of its own."""
+    """Run a server in its own thread, and yield its address."""
     told: list[str] = []
     known, ended = Event(), Event()
 

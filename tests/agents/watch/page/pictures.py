@@ -1,6 +1,6 @@
 """Draw the pictures of the page: `python -m tests.agents.watch.page.pictures`.
 
-Chromium draws the page of invented answers, light and dark; the pictures have as few colours as
+Chromium draws the page with invented answers, light and dark; the pictures have as few colours as
 they need.
 """
 
@@ -60,7 +60,7 @@ inorder_results_total{{stage="all",query="force",op="retract",final="true"}} 4
 
 
 def plant() -> Callable[[], Awaitable[View]]:
-    """Return looks at one task; each finds eight more events of each source."""
+    """Return a function that views one task; each view has eight more events from each source."""
     apart = partitions(SOURCES, WAITING)
     operators = {name: said for part in apart for name, said in part["streams"]["default"].items()}
     (force,) = operators["window"].values()

@@ -27,7 +27,9 @@ DRAWN_WITHIN_MS = 300.0
 """Limit for one view; 10,000 sources take Chromium 5 ms on a quiet machine."""
 
 
-def asked(ask: Callable[[aiohttp.ClientSession], Awaitable[Any]]) -> Any:
+def ask_server(ask: Callable[[aiohttp.ClientSession], Awaitable[Any]]) -> Any:
+    """Return the result of `ask` while the server is up."""
+
     async def run() -> Any:
         serves = server(looked(SOURCES, WAITING))
         host, port = await serves.start()
@@ -58,7 +60,7 @@ def test_page_is_self_contained() -> None:
                 found[path] = response.content_type, await response.text()
         return found
 
-    found = asked(ask)
+    found = ask_server(ask)
     assert {path: kind for path, (kind, _) in found.items()} == {
         path: kind for path, (_, kind) in FILES.items()
     }
@@ -73,7 +75,7 @@ def test_viewers_share_one_look(monkeypatch: pytest.MonkeyPatch) -> None:
     async def ask(session: aiohttp.ClientSession) -> list[dict[str, Any]]:
         return [await first_event(session) for _ in range(5)]
 
-    seen = asked(ask)
+    seen = ask_server(ask)
     assert [view["stages"][0]["in"] for view in seen] == [300.0] * 5
     assert seen[0]["sources"]["known"] == SOURCES
 
@@ -87,7 +89,7 @@ def test_extra_viewers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
             async with session.get("/events") as second:
                 return second.status, await second.text()
 
-    assert asked(ask) == (503, "1 pages are open already; close one\n")
+    assert ask_server(ask) == (503, "1 pages are open already; close one\n")
 
 
 WIDTHS = "return [document.documentElement.scrollWidth, innerWidth]"

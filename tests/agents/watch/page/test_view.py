@@ -1,4 +1,4 @@
-"""Examples: the data of the page for few and many sources, and the choice of named sources."""
+"""Examples: the page's data for few and many sources, and the choice of named sources."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_late_event_counts_once() -> None:
 
 
 def test_first_stage_counts_late_event() -> None:
-    """REORDER emits it marked as late, and MERGE counts it again."""
+    """REORDER emits the event marked as late, and MERGE counts it again."""
     counts = (("gap", "reorder", 3), ("gap", "merge", 3), ("merge_wait", "merge", 5))
     texts = [
         REASONS.format(kind="late", stage=stage, count=n).replace('"r"', f'"{reason}"')
@@ -65,7 +65,7 @@ def test_largest_lag_comes_first() -> None:
     assert found == ("merge", "before-merge/0", 5, 77)
 
 
-def test_task_shows_its_buffer_once() -> None:
+def test_task_shows_buffer_once() -> None:
     (task, *_) = partitions(3, 2)
     lanes = [
         {name: task[name] for name in ("topic", "next_offset", "high_watermark")}
@@ -114,7 +114,7 @@ def test_unread_partition_is_left_out() -> None:
     assert [stage["stage"] for stage in seen["stages"]] == ["reorder", "merge", "window"]
 
 
-def test_wandering_source_alarms() -> None:
+def test_wandering_source_raises_alarm() -> None:
     parts = partitions(3, 0)
     parts[1]["streams"]["default"]["merge"] = {**MERGE, "wandering": ["a", "b"]}
     (alarm,) = build_view(healthy(), parts, [])["alarms"]
@@ -162,7 +162,7 @@ def test_worst_of_each_kind_are_named(monkeypatch: Any) -> None:
 
 
 def test_late_source_is_also_waiting() -> None:
-    """This holds however many other sources have waited longer."""
+    """A late source is listed as waiting, however many others have waited longer."""
     waiting = [wait(f"w{n}", held=2, for_ns=n + 2) for n in range(5_000)]
     found = choose_sources([*waiting, wait("late", for_ns=1)], [], [trouble("late", late=1)])
     assert names(found["waiting"])[-1] == "late"

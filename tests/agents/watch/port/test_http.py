@@ -1,4 +1,4 @@
-"""Examples: answers of a worker's web server over loopback, also to half requests."""
+"""Examples: a worker's web server answers over loopback, even during half-sent requests."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_failure_hides_stack_trace(
 
 
 @pytest.mark.parametrize("path", ["/", "/nothing", "/metrics/"])
-def test_other_paths_are_refused(path: str) -> None:
+def test_other_paths_and_methods_are_refused(path: str) -> None:
     assert served(get(path))[0] == 404
 
     async def post(session: aiohttp.ClientSession) -> int:

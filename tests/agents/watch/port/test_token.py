@@ -33,12 +33,12 @@ async def guarded(token: str | None = TOKEN) -> AsyncIterator[str]:
         await server.stop()
 
 
-def asked(*paths: str, headers: Mapping[str, str] | None = None) -> list[int]:
+def statuses_of(*paths: str, headers: Mapping[str, str] | None = None) -> list[int]:
     """Return the status of each path, requested in order with the cookies received so far."""
 
     async def run() -> list[int]:
         found = []
-        jar = aiohttp.CookieJar(unsafe=True)  # allows cookies of an IP address
+        jar = aiohttp.CookieJar(unsafe=True)  # Cookies from an IP address are allowed.
         async with (
             guarded() as address,
             aiohttp.ClientSession(f"http://{address}", timeout=TIMEOUT, cookie_jar=jar) as session,
@@ -52,8 +52,8 @@ def asked(*paths: str, headers: Mapping[str, str] | None = None) -> list[int]:
 
 
 def test_only_health_needs_no_token() -> None:
-    assert asked("/live", "/ready") == [200, 200]
-    assert asked(*GUARDED) == [401] * len(GUARDED)
+    assert statuses_of("/live", "/ready") == [200, 200]
+    assert statuses_of(*GUARDED) == [401] * len(GUARDED)
 
 
 @pytest.mark.parametrize(
@@ -69,10 +69,10 @@ def test_only_health_needs_no_token() -> None:
     ],
 )
 def test_token_is_sent_as_bearer(sent: str, status: int) -> None:
-    assert asked(*GUARDED, headers={"Authorization": sent}) == [status] * len(GUARDED)
+    assert statuses_of(*GUARDED, headers={"Authorization": sent}) == [status] * len(GUARDED)
 
 
-def answered(path: bytes, header: bytes, token: str | None = TOKEN) -> bytes:
+def answer_head(path: bytes, header: bytes, token: str | None = TOKEN) -> bytes:
     """Return the head of the answer to these bytes."""
 
     async def run() -> bytes:
@@ -96,8 +96,8 @@ def answered(path: bytes, header: bytes, token: str | None = TOKEN) -> bytes:
         (b"/metrics?token=%ff%fe", b"Accept: */*"),
     ],
 )
-def test_undecodable_token_is_wrong(path: bytes, header: bytes) -> None:
-    assert answered(path, b"Host: w\r\n" + header).split()[1] == b"401"
+def test_undecodable_token_is_refused(path: bytes, header: bytes) -> None:
+    assert answer_head(path, b"Host: w\r\n" + header).split()[1] == b"401"
 
 
 @pytest.mark.parametrize(
@@ -114,13 +114,13 @@ def test_undecodable_token_is_wrong(path: bytes, header: bytes) -> None:
     ],
 )
 def test_foreign_host_is_refused(path: str, called: str, status: int) -> None:
-    head = answered(path.encode(), f"Host: {called}".encode(), token=None)
+    head = answer_head(path.encode(), f"Host: {called}".encode(), token=None)
     assert int(head.split()[1]) == status
 
 
 def test_browser_keeps_the_token() -> None:
-    assert asked("/?token=wrong", "/") == [401, 401]
-    assert asked(f"/?token={TOKEN}", "/", "/events", "/metrics") == [200] * 4
+    assert statuses_of("/?token=wrong", "/") == [401, 401]
+    assert statuses_of(f"/?token={TOKEN}", "/", "/events", "/metrics") == [200] * 4
 
 
 async def test_cookie_is_bound_to_its_port() -> None:
@@ -147,8 +147,8 @@ async def test_cookie_is_bound_to_its_port() -> None:
 
 
 @pytest.mark.parametrize("path", [b"//evil.example/", b"/\\evil.example/", b"/%5Cevil.example/"])
-def test_token_redirects_nowhere(path: bytes) -> None:
-    head = answered(path + b"?token=" + TOKEN.encode(), b"Host: w")
+def test_token_never_redirects_elsewhere(path: bytes) -> None:
+    head = answer_head(path + b"?token=" + TOKEN.encode(), b"Host: w")
     assert b" 404 " in head
     assert b"Location" not in head
 

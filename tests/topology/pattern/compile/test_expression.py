@@ -105,7 +105,7 @@ def made(text: str, **params: Any) -> Condition:
     ],
 )
 def test_condition_on_one_event(text: str, payloads: dict[bool | None, list[Any]]) -> None:
-    """Each payload gives its truth value; one that is no dict stands for its `x`."""
+    """Each payload gives its truth value; one that is not a dict stands for its `x`."""
     condition = made(text, top=5)
     alone = expression.compile_own_test([where(text)], "a", Environment({"top": 5}))
     for held, each in payloads.items():
@@ -121,14 +121,14 @@ def test_payload_without_fields_is_unknown(payload: Any) -> None:
     assert made("a.x = 1").holds(binding(payload)) is UNKNOWN
 
 
-def test_times_are_exact() -> None:
+def test_time_differences_are_exact() -> None:
     late = (1 << 62) - 1
     two: Binding = [[entry("A", late - 1, 0)], [], [entry("C", late, 1)], []]
     assert made("c.time - a.time = 1 ns").holds(two) is True
     assert made("c.time - a.time > 1 ns").holds(two) is False
 
 
-def test_own_conjuncts_are_combined() -> None:
+def test_conjuncts_of_one_alias_are_combined() -> None:
     both = expression.compile_own_test([where("a.x > 1"), where("a.y > 1")], "a")
     rows = entries([{"x": x, "y": y} for x, y in ((2, 2), (None, 2), (None, 0))])
     assert [both(one) for one in rows] == [True, UNKNOWN, False]
@@ -145,7 +145,7 @@ def test_own_conjuncts_are_combined() -> None:
         ("A%", "abc", False), ("a.c", "abc", False), ("%a", "aba", True), ("a%", "\na", False),
     ],
 )  # fmt: skip
-def test_like(pattern: str, text: str, fits: bool) -> None:
+def test_like_matches_whole_text(pattern: str, text: str, fits: bool) -> None:
     assert values.compile_like(pattern)(text) is fits
 
 
@@ -197,7 +197,7 @@ def xs(*numbers: Any) -> list[Any]:
         ("b.x <= 2 OR b[i].x > b[i-1].x", {(3, 4): True}),
     ],
 )  # fmt: skip
-def test_condition_on_group(text: str, groups: dict[tuple[Any, ...], bool | None]) -> None:
+def test_condition_holds_for_group(text: str, groups: dict[tuple[Any, ...], bool | None]) -> None:
     """Numbers are the `x` of the group's elements."""
     condition = made(text)
     for group, held in groups.items():
@@ -237,11 +237,11 @@ def test_until_ignores_missing_index() -> None:
         ("b[2].x > 1", True), ("count(c) = 1", False),
     ],
 )  # fmt: skip
-def test_conditions_on_whole_groups(text: str, whole: bool) -> None:
+def test_condition_may_need_whole_group(text: str, whole: bool) -> None:
     assert made(text).needs_whole is whole
 
 
-def test_equivalence_within_or() -> None:
+def test_or_can_contain_an_equivalence() -> None:
     condition = made("[x, y] OR a.z = 1")
     same = {"x": 1, "y": 2}
     assert condition.holds(binding(same, [same, {"x": 1.0, "y": 2}])) is True
@@ -259,7 +259,7 @@ def value(text: str, given_: Binding, environment: Environment = NO_ENVIRONMENT)
     return expression.value(query.columns[0].expr, scope)(given_)
 
 
-def test_columns() -> None:
+def test_column_values_come_from_match() -> None:
     given_ = binding({"x": 1, "o": {"p": [1]}}, xs(1, 2, NAN))
     assert value("a.x + 1", given_) == 2
     assert value("a.o", given_) == {"p": [1]}
@@ -271,8 +271,8 @@ def test_columns() -> None:
     assert value("b.x", binding({})) == []
 
 
-def test_registered_functions() -> None:
-    """A function that raises gives NULL."""
+def test_user_functions_are_called() -> None:
+    """A function that raises an error gives NULL."""
     functions = {"twice": lambda x: 2 * x, "bad": lambda x: x / 0}
     given_, environment = binding({"x": 4}), Environment(functions=functions)
     assert value("twice(a.x)", given_, environment) == 8
@@ -320,8 +320,8 @@ LAW_GROUPS = frozenset({1, 2})
 
 
 @given(st.integers(0, 2**32))
-def test_law_holds_equals_every_extension(seed: int) -> None:
-    """Law: `holds` is true if `holds_newest` was at every event since all slots are bound."""
+def test_law_holds_follows_from_each_event(seed: int) -> None:
+    """Law: `holds` is true if `holds_newest` was true at every event since all slots were bound."""
     rng = Random(seed)
     expr = Conditions(rng, NODES, ["n"] if rng.random() < 0.3 else []).conjunct()
     condition = expression.Condition(expr, Scope(SLOTS, LAW_GROUPS))
@@ -354,7 +354,7 @@ def test_arithmetic_never_raises(a: Any, b: Any, sign: str) -> None:
 
 
 @given(ANY_VALUE, ANY_VALUE)
-def test_comparisons_agree(a: Any, b: Any) -> None:
+def test_comparisons_agree_with_each_other(a: Any, b: Any) -> None:
     a, b = values.null_if_nan(a), values.null_if_nan(b)
     equal = values.compare("=", a, b)
     assert equal is values.compare("=", b, a)

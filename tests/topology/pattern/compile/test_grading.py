@@ -30,7 +30,7 @@ def where(text: str) -> Expr:
 
 
 def bound(*texts: str) -> Binding:
-    """Return entries from texts like `10~2 12`: time and error; the place is the `x`."""
+    """Return entries from texts like `10~2 12`: time and error; an entry's place is its `x`."""
     return [
         of_text(" ".join(f"t{word}={at}" for at, word in enumerate(text.split()))) for text in texts
     ]
@@ -74,7 +74,7 @@ def bound(*texts: str) -> Binding:
         ("[time] OR a.x = 7", ("6~1", "9~1", ""), NO),
     ],
 )  # fmt: skip
-def test_grades(text: str, binding: tuple[str, ...], graded: int) -> None:
+def test_condition_has_expected_grade(text: str, binding: tuple[str, ...], graded: int) -> None:
     assert compile_grade(where(text), Scope(SLOTS, GROUPS))(bound(*binding)) == graded
 
 

@@ -242,8 +242,8 @@ def test_every_code_has_an_example() -> None:
     assert CODES - shown == have_tests_of_their_own
 
 
-def test_user_parameters_and_functions() -> None:
-    """Parameters may be bound later."""
+def test_user_names_are_checked() -> None:
+    """Parameters can be bound later."""
     query = parse_query("PATTERN A a WHERE a.x > $limit WITHIN 1 s")
     assert check(query) == check(query, params={"limit": 1, "other": 2}) == []
     assert "`$limit` has no value" in str(refusal_of(query, params={}))
@@ -276,12 +276,12 @@ TOTAL = " + ".join(f"a{n}.x" for n in range(16))
         (turns_in_turns("{33}"), "E_TOO_LARGE"),
         (turns_in_turns("{1,9999999}"), "E_TOO_LARGE"),
         (nested(""), "more than 10000 alternatives"),
-        (nested("A x, A x, "), "more than 10000 alternatives"),  # with another mistake
+        (nested("A x, A x, "), "more than 10000 alternatives"),  # This has another mistake.
         (f"SEQ({SIXTEEN}){{2}} WHERE {TOTAL} > 0", "has 65536 combinations of turns"),
     ],
 )
 def test_large_patterns_are_refused(text: str, told: str) -> None:
-    """They are refused before they are written out."""
+    """A large pattern is refused before it is written out."""
     assert told in str(refusal_of(whole(text)))
 
 

@@ -25,7 +25,7 @@ def test_tree_survives_its_text(query: syntax.Query) -> None:
     text = unparse(query)
     again = parse_query(text)
     assert again == query
-    # Python takes `1`, `1.0` and TRUE for equal, but their texts differ.
+    # Python treats `1`, `1.0` and TRUE as equal, but their texts differ.
     assert unparse(again) == text
 
 
@@ -41,7 +41,7 @@ def test_parentheses_keep_meaning(expr: syntax.Expr) -> None:
 @pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(queries(), queries())
-def test_script_is_queries_in_order(one: syntax.Query, other: syntax.Query) -> None:
+def test_script_keeps_order_of_queries(one: syntax.Query, other: syntax.Query) -> None:
     if one.name and one.name == other.name:
         return
     assert parse(f"{unparse(one)};\n{unparse(other)};") == [one, other]
@@ -61,7 +61,7 @@ def test_script_is_queries_in_order(one: syntax.Query, other: syntax.Query) -> N
         ("b[ i - 1 ].x < avg(b[ .. i - 1 ].x)", "b[i-1].x < avg(b[..i-1].x)"),
         ("COUNT(b) > 1 AND Sum(b.x) > limit0", "count(b[]) > 1 AND sum(b[].x) > $limit0"),
         ("a.key = $key AND [room, pos.x]", "a.key = $key AND [room, pos.x]"),
-        # Lengths of time have the largest whole unit.
+        # Durations use the largest unit that divides them.
         ("b.time - a.time < 90 sec", "b.time - a.time < 90 s"),
         ("a.x > 0 s", "a.x > 0 ns"),
         ("a.x > 1.5 us AND a.x < 1.5 s", "a.x > 1500 ns AND a.x < 1500 ms"),
@@ -69,7 +69,7 @@ def test_script_is_queries_in_order(one: syntax.Query, other: syntax.Query) -> N
         ("`last`.x = `a b`.`c d` AND `where`.x = 1", "last.x = `a b`.`c d` AND `where`.x = 1"),
     ],
 )
-def test_condition_has_one_spelling(written: str, told: str) -> None:
+def test_condition_text_is_normalised(written: str, told: str) -> None:
     where = parse_query(f"PATTERN A a WHERE {written} WITHIN 1 s").where
     assert where is not None
     assert expression_text(where) == told

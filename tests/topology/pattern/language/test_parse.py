@@ -69,7 +69,7 @@ PUBLISHED = {
 }
 
 
-def test_published_query_in_full() -> None:
+def test_published_query_has_expected_tree() -> None:
     assert parse_query(PUBLISHED["LimeCEP 1"]) == syntax.Query(
         node=Seq(
             (Item(Negation(("ROOM",), "a")), Item(EventNode(("STEPS",), "b", 1, UNBOUNDED))),
@@ -122,12 +122,12 @@ def test_two_spellings_are_one_query(one: str, other: str) -> None:
         ("SEQ(A, B, !C) WITHIN 1 s EMIT EAGER", "next one eager"),
     ],
 )
-def test_defaults_by_query(text: str, expected: str) -> None:
+def test_defaults_depend_on_query(text: str, expected: str) -> None:
     query = parse_query(f"PATTERN {text}")
     assert f"{query.strategy} {query.matches} {query.emit}" == expected
 
 
-def test_other_defaults() -> None:
+def test_other_defaults_are_fixed() -> None:
     query = parse_query("PATTERN A WITHIN 1 s")
     assert query == syntax.Query(EventNode(("A",), "_1"), S)
     assert (query.skip, query.ties, query.uncertain) == ("none", "strict", "nominal")
@@ -145,12 +145,12 @@ WHERE = "first.key = last.next.limit AND i.pattern = $where AND [all, event.by]"
         ("SEQ(Sets sets, B b) WHERE sets.sets > 1", ["sets", "b"]),
     ],
 )
-def test_aliases(text: str, aliases: list[str]) -> None:
+def test_unnamed_events_get_aliases(text: str, aliases: list[str]) -> None:
     query = parse_query(f"PATTERN {text} WITHIN 1 s")
     assert [each.alias for each in find_components(query.node)] == aliases
 
 
-def test_equality_ignores_places() -> None:
+def test_equality_ignores_source_places() -> None:
     text = "PATTERN SEQ(A a,\n  B b)\nWHERE a.x >\n  b.y WITHIN 1 s"
     query: Any = parse_query(text)
     assert repr(query.where.right.span) == repr(syntax.Span(4, 3, 3))
@@ -168,7 +168,7 @@ def test_equality_ignores_places() -> None:
         (["24 hours", "1 day"], 86_400 * S),
     ],
 )
-def test_lengths_of_time(texts: list[str], length_ns: int) -> None:
+def test_durations_have_many_spellings(texts: list[str], length_ns: int) -> None:
     assert {parse_query(f"PATTERN A WITHIN {text}").within_ns for text in texts} == {length_ns}
 
 
@@ -239,7 +239,7 @@ REFUSED = [
 
 
 def places(found: Iterable[QueryError]) -> str:
-    """Return code, line, column and length of each error, like `E_QUANT 9+3, E_QUANT 2:13+8`."""
+    """Return code, line, column and length of each error, as in `E_QUANT 9+3, E_QUANT 2:13+8`."""
     return ", ".join(
         f"{each.code} {'' if each.line == 1 else f'{each.line}:'}{each.column}+{each.length}"
         for each in found
@@ -320,7 +320,7 @@ def test_nesting_is_bounded() -> None:
         " " * (MAX_TEXT + 1),
     ],
 )
-def test_hostile_texts_end_soon(text: str) -> None:
+def test_hostile_texts_are_parsed_soon(text: str) -> None:
     began = time.process_time()
     told = ""
     try:
@@ -364,7 +364,7 @@ def test_any_text_is_parsed_or_refused(text: str) -> None:
         assert 1 <= error.column <= len(lines[error.line - 1]) + 1
 
 
-def test_message_lists_wanted_words() -> None:
+def test_message_lists_expected_words() -> None:
     clauses = ["_EMIT", "_MATCHES", "_RETURN", "_SKIP", "_WHERE", "_WITHIN"]
     assert list_wanted(clauses) == "EMIT, MATCHES, RETURN, SKIP, WHERE or WITHIN"
     assert list_wanted([*clauses, "_USING"]) == "EMIT, MATCHES, RETURN, SKIP, USING or the like"

@@ -1,6 +1,6 @@
 """Laws: an engine that evaluates less finds the same as one that evaluates everything.
 
-MATCHES ALL from start events evaluates only starts that may lead to the newest event. SKIP decides
+MATCHES ALL from start events evaluates only starts that can lead to the newest event. SKIP decides
 again only what a change can affect.
 """
 
@@ -44,7 +44,7 @@ EDGES = ("", "", "STRICT ", "NEXT ")
 
 
 def plain(rng: Random) -> Query:
-    """Return a sequence whose steps mostly have a bound each; general queries seldom have."""
+    """Return a sequence in which most steps have a bound; general queries seldom have bounds."""
     nodes = []
     for at in range(rng.randint(1, 4)):
         types = "|".join(rng.sample(TYPES, rng.choice((1, 1, 2))))
@@ -67,7 +67,7 @@ def both(query: Query) -> tuple[list[Engine], list[Mock]]:
 @pytest.mark.slow
 @plain_only
 @pytest.mark.parametrize("part", range(PARTS))
-def test_results_equal_asking_all_starts(part: int) -> None:
+def test_results_match_asking_all_starts(part: int) -> None:
     """Events are in order or late, with duplicates, errors and purges."""
     times_asked = [0, 0]
     for seed, rng in dice(SEEDS[part::PARTS]):
@@ -137,7 +137,7 @@ def engine_of(query: Compiled, finals: list[str], *, waits: bool) -> Engine:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("waits", [False, True])
-def test_skip_keeps_what_full_skip_keeps(part: int, waits: bool) -> None:
+def test_skip_matches_full_evaluation(part: int, waits: bool) -> None:
     """Results and their order agree, with late events, errors, duplicates, purges and restarts.
 
     With `waits`, the query delays its results until a target is raised.

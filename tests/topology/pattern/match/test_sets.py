@@ -1,6 +1,6 @@
 """AS SETS: all matches of an end event as one result.
 
-Laws: sets equal the single matches and those of the oracle.
+Laws: sets agree with the single matches and with the oracle's matches.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ def test_restart_changes_nothing(part: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_counts_equal_single_matches(seed: int) -> None:
+def test_counts_match_single_matches(seed: int) -> None:
     """Streams are too long for the oracle, so the counts are compared with single matches."""
     rng = Random(seed)
     for _ in range(4):

@@ -1,9 +1,9 @@
 """INTO: matches as events of other patterns.
 
 Law: a chain finds what its queries find one after the other. Each of them then reads the whole
-stream with the matches of those before it. This holds in any order of arrival, with a frontier and
-over restarts. Revisions follow from each other, and nothing final changes. A step has at most one
-finding of a result, and an update changes something.
+stream with the matches of the queries before it. This holds in any order of arrival, with a
+frontier and over restarts. Each revision follows from the one before, and no final result changes.
+A step has at most one finding per result, and an update changes something.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ def stream_of(rng: Random, errors: bool) -> list[Entry]:
 
 
 def row(kinds: str) -> list[Entry]:
-    """Return events of these types, one each nanosecond."""
+    """Return events of the given types, one per nanosecond."""
     return [entry(kind, at, at, {"x": 1, "k": 0}) for at, kind in enumerate(kinds)]
 
 
 def one_after_the_other(queries: Sequence[Compiled], stream: Sequence[Entry]) -> list[str]:
-    """Return the current matches of the last query, after each read all events in order.
+    """Return the last query's current matches after each query has read all events in order.
 
-    A query also reads the matches of those before it.
+    A query also reads the matches of the queries before it.
     """
     matches: list[Entry] = []
     standing: dict[str, MatchResult] = {}
@@ -110,7 +110,7 @@ def shown(results: object) -> list[str]:
 
 
 def run(queries: list[Compiled], arrivals: Sequence[Entry], rng: Random) -> list[str]:
-    """Return the current matches of the last query at the end."""
+    """Return the last query's current matches at the end."""
     behind_ns = lateness_ns(arrivals)
     names = [each.name for each in queries]
     options: dict[str, Any] = {"max_error_ns": 2, "emits_final": rng.choice(([], names))}
@@ -118,7 +118,10 @@ def run(queries: list[Compiled], arrivals: Sequence[Entry], rng: Random) -> list
     log = Changelog()
 
     def read() -> None:
-        """Read a step's findings: one at most of each result, and updates that change something."""
+        """Read a step's findings, and check them.
+
+        Each result has at most one finding, and an update changes something.
+        """
         findings = [each for each in taken(engine) if isinstance(each, MatchResult)]
         assert len({each.id for each in findings}) == len(findings), findings
         for each in findings:
@@ -160,19 +163,19 @@ each_outer = pytest.mark.parametrize("outer", OUTER)
 @pytest.mark.slow
 @each_outer
 @each_inner
-def test_chain_equals_single_queries(inner: str, outer: str) -> None:
+def test_chain_matches_single_queries(inner: str, outer: str) -> None:
     found_in_turn([INNER[inner], OUTER[outer]], 12)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("outer", ["then", "conditions", "behind", "absent", "between", "any"])
 @pytest.mark.parametrize("inner", ["plain", "all", "absent", "silent", "final"])
-def test_chain_with_uncertain_times(inner: str, outer: str) -> None:
-    """A match that is found with an uncertain match is uncertain, too."""
+def test_chain_passes_uncertainty_on(inner: str, outer: str) -> None:
+    """A match that is found with an uncertain match is itself uncertain."""
     found_in_turn([INNER[inner], OUTER[outer]], 8, errors=True)
 
 
-def test_chain_of_three_queries() -> None:
+def test_chain_can_have_three_queries() -> None:
     between = "SEQ(AB m, C c) WITHIN 20 ns MATCHES ALL RETURN m.x AS x INTO ABC"
     outer = "SEQ(ABC m, !AB n FOR 5 ns) WITHIN 20 ns RETURN m.x AS x"
     found_in_turn([INNER["plain"], between, outer], 60)
@@ -195,7 +198,7 @@ def test_final_results_never_change(inner: str, outer: str) -> None:
 
 
 def ended(queries: Sequence[Compiled], stream: Sequence[Entry]) -> dict[str, MatchResult]:
-    """Return the last result of each match of events in order, with final ones emitted again."""
+    """Return the last result of each match of in-order events, with final results emitted again."""
     engine = fed(queries, stream, emits_final=[each.name for each in queries])
     last: dict[str, MatchResult] = {}
     engine.seal(engine.clock_ns)
@@ -237,7 +240,7 @@ def test_chain_error_names_cause(texts: list[str], word: str) -> None:
 
 
 def test_query_reading_itself_has_one_level() -> None:
-    """Such a query is refused when it is read; one that is not does not end a worker."""
+    """Such a query is refused when it is read; if it is not, it does not stop a worker."""
     queries = compiled("SEQ(X a, B b) WITHIN 1 s RETURN * INTO X")
     assert len(Engine(queries).levels) == 1
 
@@ -265,7 +268,7 @@ def test_unread_matches_leave_the_state() -> None:
 
 
 def test_new_reader_counts_from_now() -> None:
-    """Its new level has no frontier of its own that would make earlier results final."""
+    """A new level has no earlier frontier that would make earlier results final."""
     reader, writer = compiled("SEQ(A a, X x) WITHIN 9 ns", "A a WITHIN 9 ns RETURN a.x AS x INTO X")
     engine = fed([reader], row("AX"), emits_final=["q0"])
     engine.advance(5, 0)

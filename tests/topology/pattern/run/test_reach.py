@@ -1,4 +1,4 @@
-"""Laws and examples: which matches an event can change where times are uncertain, and at what cost.
+"""Laws and examples: which matches an event can change if times are uncertain, and at what cost.
 
 Work is counted in looks at a pair, never in time.
 """
@@ -83,7 +83,7 @@ APART_NS = 100
     ],
 )
 def test_one_wrong_clock_adds_little_work(pattern: str, late: bool) -> None:
-    """Its own uncertainty reaches far; that of two exact events does not, whatever else came."""
+    """An uncertain event reaches far; a match of two exact events does not, whatever else came."""
 
     def looks_for(pairs: int) -> int:
         engine, near = _asking(pattern)
@@ -113,10 +113,10 @@ LOOKS_OF_AN_EVENT = 3
     ],
 )
 def test_jumping_source_adds_little_work(pattern: str, error_ns: int) -> None:
-    """Each third event has an error up to twenty thousand windows long.
+    """Each third event has an error of up to twenty thousand windows.
 
-    Its possible matches stay undecided for twice as long. Uncertain matches are not evaluated
-    again, and certain ones only for the new event.
+    Its possible matches stay undecided for twice as long. A new event causes no evaluation of
+    uncertain matches, and only one of certain matches.
     """
     (engine, near), accepted = _asking(pattern), 0
     for at in range(ROUNDS):
@@ -142,7 +142,7 @@ def test_jumping_source_adds_little_work(pattern: str, error_ns: int) -> None:
         (490, 1_010, ["confirmed"]),
     ],
 )
-def test_reach_of_uncertainty(error_ns: int, time_ns: int, grades: list[str]) -> None:
+def test_error_reaches_earlier_matches(error_ns: int, time_ns: int, grades: list[str]) -> None:
     """A pair is at 1 and 20, and a much later N may have been between the two."""
     pattern = "PATTERN SEQ(A a, !N, B b) WITHIN 50 ns"
     stream = of_text(f"a1 b20 n{time_ns}~{error_ns}", apart=True)
@@ -151,7 +151,7 @@ def test_reach_of_uncertainty(error_ns: int, time_ns: int, grades: list[str]) ->
 
 
 def test_uncertain_match_is_emitted_once() -> None:
-    """N is past the window, so that the match is emitted, and it may have been inside."""
+    """N is after the window, so the match is emitted; N may be inside, so it is uncertain."""
     query = Compiled(parse_query("PATTERN SEQ(A a, !N) WITHIN 5 ns EMIT EAGER"))
     engine, reader = Engine([query]), Reader()
     first, other = of_text("a1 n10~6", apart=True)
@@ -180,7 +180,7 @@ def _members(rng: Random, seq: int) -> Match:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_units_around_equal_a_search(seed: int) -> None:
+def test_units_around_match_a_search(seed: int) -> None:
     rng, sure, units = Random(seed), SureUnits(), dict[int, MatchUnit]()
     for seq in range(120):
         match = _members(rng, seq)

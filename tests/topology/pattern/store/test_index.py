@@ -1,4 +1,4 @@
-"""Law: an index returns the same cut as a look at each entry; and an example of its cost."""
+"""Law: an index returns the same cut as a search of all entries; and an example of its cost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ERRORS = (0, 0, 0, 1, 3, 8, 70, 1_000)
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_cut_equals_look_at_each_entry(seed: int) -> None:
+def test_cut_matches_search(seed: int) -> None:
     rng, index, held = Random(seed), EntryIndex(), list[Entry]()
     for seq in range(rng.randint(1, 150)):
         error_ns = rng.choice(ERRORS)
@@ -32,7 +32,7 @@ def test_cut_equals_look_at_each_entry(seed: int) -> None:
         assert index.find_overlapping(low_ns, high_ns) == sorted(inside, key=lambda each: each.key)
 
 
-def test_one_error_widens_no_cut() -> None:
+def test_one_error_widens_no_other_cut() -> None:
     """A cut looks at the entries in it, and at those with a similar error."""
     index = EntryIndex()
     for at in range(1_000):

@@ -43,13 +43,13 @@ def order(alternative: Alternative) -> list[str]:
         ("AND(A a, OR(B b, SEQ(C c, D d)))", [["a:", "b:"], ["a:", "c:", "d: c"]]),
     ],
 )  # fmt: skip
-def test_alternatives_and_their_order(pattern: str, orders: list[list[str]]) -> None:
+def test_pattern_has_ordered_alternatives(pattern: str, orders: list[list[str]]) -> None:
     found = form(pattern).alternatives
     assert [order(alternative) for alternative in found] == orders
     assert [alternative.number for alternative in found] == list(range(len(orders)))
 
 
-def test_linear_alternatives() -> None:
+def test_sequence_is_a_linear_alternative() -> None:
     texts = ("SEQ(A, SEQ(B, C+), D)", "AND(A, B)", "SEQ(A, AND(B, C))")
     assert [form(text).alternatives[0].is_linear for text in texts] == [True, False, False]
 
@@ -66,7 +66,7 @@ def test_linear_alternatives() -> None:
         ("AND(SEQ(B b, !N n), C c)", ["b ! "]),
     ],
 )
-def test_gaps(pattern: str, gaps: list[str]) -> None:
+def test_negation_has_its_neighbours(pattern: str, gaps: list[str]) -> None:
     alternative = form(pattern).alternatives[0]
     names = [part.alias for part in alternative.components]
     assert [
@@ -76,7 +76,7 @@ def test_gaps(pattern: str, gaps: list[str]) -> None:
     ] == gaps
 
 
-def test_edges_are_settled() -> None:
+def test_edges_default_to_the_strategy() -> None:
     text = "SEQ(A a, STRICT SEQ(B b, C+ c[] LOOP ANY), STRICT AND(D d, SEQ(ANY E e, F f)), !G)"
     parts = form(text, "USING skip_till_next").alternatives[0].components
     assert [(part.alias, part.edge, part.loop) for part in parts] == [
@@ -117,7 +117,7 @@ def test_edges_are_settled() -> None:
         ("SEQ(A a, B) WHERE a.id = a.id", []),
     ],
 )
-def test_partition_key(text: str, same: list[str]) -> None:
+def test_equivalence_gives_partition_key(text: str, same: list[str]) -> None:
     found = form(text)
     assert [".".join(path) for path in found.same] == same
     if same:
@@ -146,7 +146,7 @@ def test_partition_key(text: str, same: list[str]) -> None:
         ("SEQ(A a, B b)", "[id] OR a.x = 1", "a b"),
     ],
 )
-def test_places_of_conjuncts(pattern: str, conjunct: str, place: str) -> None:
+def test_conjunct_is_checked_at_its_place(pattern: str, conjunct: str, place: str) -> None:
     alternative = form(f"{pattern} WHERE {conjunct}").alternatives[0]
     names = [part.alias for part in alternative.components]
     places = [f"own {part.alias}" for part in alternative.components if part.own]
@@ -169,7 +169,7 @@ def test_branch_has_only_its_conjuncts() -> None:
 # -- bounds and fingerprints ------------------------------------------------------------------
 
 
-def test_size_is_known_before_spreading() -> None:
+def test_size_matches_written_out_pattern() -> None:
     for seed in range(200):
         node = random_query(Random(seed)).node
         parts = spread(Turns(node).node)
@@ -186,7 +186,7 @@ TEXT = "SEQ(A a, B+ b[]) WHERE b.x > 1.5 AND b[i].x > a.x"
 
 
 def test_fingerprint_never_changes() -> None:
-    """A changed digest would give all results new ids; each process has hashes of its own."""
+    """A changed digest would give all results new ids; each process hashes in its own way."""
     assert form(TEXT).fingerprint == "8f2574e1d6a80c7d64ee830d1bb89e29"
 
 

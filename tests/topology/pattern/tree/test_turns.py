@@ -1,8 +1,8 @@
 """Counts of groups, WITHIN on a step, and patterns of optional parts alone, in any order of
 arrival.
 
-Laws compare with the same query without the addition, where there is one, and with `Judge`. It
-tries all choices of events and checks the sentences of the manual on each, without the normal form.
+Laws compare with the same query without the addition, if there is one, and with `Judge`. It tries
+all choices of events and checks the sentences of the manual on each, without the normal form.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FREE = "USING skip_till_any MATCHES ALL"
 EXAMPLES = [
     # Pattern, options, events, and the matches by the times of their events.
     ("SEQ(A a, SEQ(B b, C c){2}, D d)", "", "a1 b2 c3 b4 c5 d6", "1-2-3-4-5-6"),
-    ("SEQ(A a, SEQ(B b, C c){1,3}, D d)", "", "a1 b2 c3 b4 d5 c6 d7", "1-2-3-5"),  # ends at d5
+    ("SEQ(A a, SEQ(B b, C c){1,3}, D d)", "", "a1 b2 c3 b4 d5 c6 d7", "1-2-3-5"),  # Ends at d5.
     ("SEQ(A a, SEQ(B b, C c){1,3}, D d)", "", "a1 b2 c3 b4 c5 d6", "1-2-3-4-5-6"),
     ("SEQ(A a, SEQ(B b, C c){0,2})", "MATCHES BEST", "a1 b2 c3 b4 c5", "1-2-3-4-5"),
     ("SEQ(A a, SEQ(B b, C c)?, D d)", "MATCHES ALL", "a1 b2 c3 d4", "1-2-3-4 1-4"),
@@ -66,7 +66,7 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize(("pattern", "options", "events", "found"), EXAMPLES)
-def test_meaning_in_any_order(pattern: str, options: str, events: str, found: str) -> None:
+def test_turns_have_expected_matches(pattern: str, options: str, events: str, found: str) -> None:
     assert in_any_order(compiled(pattern, options, within=50), of_text(events)) == {found}
 
 
@@ -81,7 +81,7 @@ VALUES = [
 
 
 @pytest.mark.parametrize(("condition", "found"), VALUES)
-def test_conditions_on_turns(condition: str, found: str) -> None:
+def test_condition_can_name_a_turn(condition: str, found: str) -> None:
     stream = of_text("a1=0 b2=1 c3=2 b4=3 c5=4 d6=5")
     pattern = f"SEQ(A a, SEQ(B b, C c){{2,3}} turn, D d) WHERE {condition}"
     assert times(current(compiled(pattern), stream), stream) == found
@@ -93,7 +93,7 @@ def test_until_reads_its_own_turn() -> None:
     assert times(current(compiled(pattern), stream), stream) == "1-2-4-5-6-7-8"
 
 
-def test_values_of_turns() -> None:
+def test_values_cover_all_turns() -> None:
     stream = of_text("a1=0 b2=1 c3=2 b4=3 c5=4 d6=5")
     pattern = "SEQ(A a, SEQ(B b, C c){1,3} turn, D d)"
     columns = "RETURN count(turn) AS n, b[last].x AS last, c.x AS cs, b[3].x AS third"
@@ -138,7 +138,7 @@ def _plain(node: Any) -> Any:
 def _waits_for_the_whole(group: Compiled) -> bool:
     """Return whether NEXT steps meet conditions on a group as a whole.
 
-    Such a condition does not choose the events of a group. Turns come one by one, so that it
+    Such a condition does not choose the events of a group. Turns come one by one, so there it
     decides which event is the first that fits.
     """
     return any(
@@ -157,7 +157,7 @@ def _has_turns(node: Any) -> bool:
 
 
 @pytest.mark.slow
-def test_turns_of_one_event_equal_group() -> None:
+def test_turns_of_one_event_match_group() -> None:
     """Law, with all conditions that a group can have, for ALL and BEST.
 
     Equal times are left out: such events may be in one group, but are no sequence.
@@ -195,8 +195,8 @@ Chosen = dict[str, list[Entry]]
 class Judge:
     """A pattern in words.
 
-    `shapes` has the aliases in a row for each of its ways; their capitals are the types. `asked`
-    are conditions as text and as functions.
+    Each of `shapes` is one way through it, as aliases in a row; their capitals are the types.
+    `asked` are conditions as text and as functions.
     """
 
     pattern: str

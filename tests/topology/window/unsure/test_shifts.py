@@ -1,4 +1,4 @@
-"""Oracle: the sums that shared clock errors allow equal a search over every error."""
+"""Oracle: the sums that shared clock errors allow match a search over every error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def one(source: str, seq: int, ts: int, ref: int, error: int) -> UnsureEvent:
 
 
 def sums(events: list[Sized], start: int, end: int) -> set[int]:
-    """Return the sums for every clock offset of every source that all its events allow."""
+    """Return the sums for every combination of clock offsets that all the sources' events allow."""
     sources = sorted({event.source for event, _ in events})
     allowed = []
     for source in sources:
@@ -33,7 +33,7 @@ def sums(events: list[Sized], start: int, end: int) -> set[int]:
     return found
 
 
-def test_bounds_equal_those_of_the_worlds() -> None:
+def test_bounds_match_those_of_the_worlds() -> None:
     for seed in range(150):
         rng = Random(seed)
         events: list[Sized] = []
@@ -63,7 +63,7 @@ def test_contradicting_times_are_independent() -> None:
 
 
 def test_edges_of_long_window_are_separate() -> None:
-    """Over a hundred seconds the drift exceeds the error; over the width of an edge it does not."""
+    """Over a hundred seconds the drift exceeds the error; within an edge's width it does not."""
     long = (0, 100_000_000_000)
     play = Play(100, 0)
     error = 1_000_000

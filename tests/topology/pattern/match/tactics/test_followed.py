@@ -1,4 +1,4 @@
-"""Laws: walks that are followed give the same results and state as without following."""
+"""Laws: walks that are followed give the same results and state as walks that are not."""
 
 from __future__ import annotations
 
@@ -128,7 +128,10 @@ class Pair:
 )
 @pytest.mark.parametrize("part", range(PARTS))
 def test_both_paths_agree(part: int, errors: tuple[int, ...], others: int) -> None:
-    """Other queries run beside it, so that an event concerns followed walks and other units."""
+    """Other queries run beside it, so an event concerns followed walks and other units.
+
+    Both engines have the same findings and state.
+    """
     told = followed_runs = 0
     for rng, query in lines(part):
         names = [f"q{n}" for n in range(rng.randint(min(1, others), others))]
@@ -199,7 +202,7 @@ def input_of(rng: Random, *, ordered: bool) -> list[Event]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ordered", [False, True], ids=["accepted", "ordered"])
-def test_operator_agrees_for_any_cut(ordered: bool) -> None:
+def test_cuts_of_input_change_nothing(ordered: bool) -> None:
     told = 0
     for rng, query in lines(0):
         queries = [query]
