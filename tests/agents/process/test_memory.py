@@ -83,7 +83,7 @@ def test_stage_is_killed_first(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has this score")
 def test_system_accepts_the_score() -> None:
     code = (
-        "from pathlib import Path; from agents.process.memory import *; be_ended_first();"
+        "from pathlib import Path; from agents.process.memory import *; raise_kill_priority();"
         " print(Path('/proc/self/oom_score_adj').read_text())"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)

@@ -360,7 +360,7 @@ async def test_failing_starts_are_limited(
     assert "stage reorder: ready for 0 s in 3 starts" in caplog.text
 
 
-@pytest.mark.parametrize("part", ["_run_once", "_ask_one"])
+@pytest.mark.parametrize("part", ["_run_once", "_poll_child"])
 async def test_failing_supervisor_ends_stages(
     part: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -70,7 +70,7 @@ class World:
         self.size = CheckpointSize(10_000_000_000)
         self.metrics = Mock()
         committing: Any = self.delivery
-        restoring: Any = SimpleNamespace(changes_since=self._since, accept_end=Mock())
+        restoring: Any = SimpleNamespace(changes_since=self._since, check_end=Mock())
         copying: Any = SimpleNamespace(note=Mock())
         nothing: Any = None
         self.checkpoints = PartitionCheckpoints(

@@ -72,7 +72,7 @@ def rebuilding(
         held=held,
         progress=Progress(),
         lanes={0: Lane(0, SOURCE, arrangement.inlet(SOURCE), ArrivalClock(0))},
-        read_until=lambda _: None,
+        reading_key_of=lambda _: None,
         place_moves={},
         restored=(7, 8),
         note_restored=told,
@@ -132,7 +132,7 @@ async def test_restore_yields_to_the_loop(gone: int) -> None:
         held,
         lambda position, end: told.append((position, end)),
         logs=SimpleNamespace(read_again=read_again),
-        metrics=SimpleNamespace(store_error=lambda _, count: missing.append(count)),
+        metrics=SimpleNamespace(count_store_error=lambda _, count: missing.append(count)),
     )
     began_s = time.thread_time()
     await work.rebuild(state)

@@ -82,7 +82,7 @@ class Reader:
     async def leaderless(self, _: Collection[TopicPartition]) -> list[TopicPartition]:
         return []
 
-    async def stretch(
+    async def read_range(
         self, _: TopicPartition, begin: int, end: int
     ) -> AsyncGenerator[tuple[list[Any], int]]:
         """Yield pieces; the last one goes beyond the end."""

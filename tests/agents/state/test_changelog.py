@@ -82,7 +82,7 @@ def test_unreadable_log_is_refused() -> None:
     async def stretch(*_: Any) -> AsyncGenerator[tuple[list[Any], int]]:
         yield [Unreadable(3, 8, 0, 1, NO_RECORD)], 9
 
-    logs: Any = SimpleNamespace(bounds=bounds, stretch=stretch)
+    logs: Any = SimpleNamespace(bounds=bounds, read_range=stretch)
     with pytest.raises(changelog.StateRefused, match="changes/2 cannot be read at offsets 3 to 8"):
         asyncio.run(
             changelog.read_changelog(logs, TopicPartition("changes", 2), None, lambda *_: None)

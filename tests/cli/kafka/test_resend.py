@@ -87,7 +87,7 @@ def test_resend_waits_for_coordinator(
     monkeypatch.setattr(resend, "Producer", Mock(return_value=Mock(flush=Mock(return_value=0))))
     monkeypatch.setattr(resend, "TIMEOUT_S", timeout_s)
     topology = parse("streams: {default: {input: raw}}\ntopics: {gaps: gaps, resend: resend}")
-    kafka = Mock(access=Mock(librdkafka=Mock(return_value={})))
+    kafka = Mock(access=Mock(to_librdkafka=Mock(return_value={})))
     asked = Asking(topology, kafka, frozenset()).ask(again=False, follow=False)
     with nullcontext() if passes else pytest.raises(KafkaException):
         assert list(asked) == [[]]
