@@ -1,7 +1,7 @@
 """Laws: no log line contains the content of a payload or a header.
 
 Log lines contain names of sources, numbers, times and coordinates; no call in the code passes more.
-tests/end_to_end/test_signed.py shows that a running worker logs no content.
+A running worker logs no content either (tests/end_to_end/test_signed.py).
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ ALWAYS: Final[Mapping[str, Sequence[str]]] = {
     # Answers on recorded traces, and the balance of a worker.
     "tests/cli/test_answers_stay.py": [
         "test_replay_answers_are_unchanged",
-        "test_matches_are_unchanged",
+        "test_match_answers_are_unchanged",
     ],
     "tests/end_to_end/test_worker.py": ["test_worker_replaces_a_killed_stage"],
     # Spark: a session, a job, a backfill, a table that is read.

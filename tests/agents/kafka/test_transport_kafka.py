@@ -216,7 +216,7 @@ async def test_hurry_interrupts_a_poll(kafka: SharedKafka, name: str) -> None:
 
 
 async def test_resting_member_rejoins_soon(kafka: SharedKafka, unique_name: UniqueName) -> None:
-    """A member whose poll and fetch have just begun to wait is told of another by a heartbeat."""
+    """A member whose poll and fetch have just begun to wait learns of another by a heartbeat."""
     name = unique_name("raw")
     kafka.create_topic(name, partitions=2)
     took_s = []

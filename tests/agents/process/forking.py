@@ -1,6 +1,6 @@
 """A worker with forked fake stages, run as a program: PORT [--told-early].
 
-It exits with the supervisor's code. With `--told-early`, it is told to stop before its event loop
+It exits with the supervisor's code. With `--told-early`, it is asked to stop before its event loop
 runs. `--codes` instead of PORT prints the exit codes of children that end in different ways.
 `--open` prints the open descriptors of three children, and of three whose worker listens.
 """

@@ -282,7 +282,7 @@ def test_value_expires_after_hold_time() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SPANS)
 def test_true_mean_is_within_the_bounds(kind: str) -> None:
-    """Whatever the clocks did, the true mean is within the bounds, and confirmed means are true."""
+    """The true mean is within the bounds for all clock errors, and confirmed means are true."""
     confirmed = bounded = 0
     for seed in range(12):
         rng = Random(seed)
