@@ -63,7 +63,7 @@ TOPOLOGIES = {
 }
 
 TRACES = {
-    each.__name__: each
+    each.__name__.removeprefix("read_"): each
     for each in (
         *(
             read_balloon_clocks,

@@ -121,9 +121,9 @@ def test_batches_do_not_change_output() -> None:
 
 
 def test_long_restart_makes_few_late() -> None:
-    """The log continues while the worker is down, and its events arrive when they are appended.
+    """A long restart does not look like a pause in the log.
 
-    Therefore a long restart is no pause of the log.
+    Events get their arrival times when they are appended, even while the worker is down.
     """
     events = log(Outage(begins=60_000, lasts=0, apart=0, until=60_000), seed=1)
     text = "streams: {default: {clock: {unsynced: trust}}}\nstages: [reorder+merge]"

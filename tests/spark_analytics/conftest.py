@@ -1,4 +1,4 @@
-"""One Spark session for all tests of a worker: started when first needed, small."""
+"""One small Spark session for each pytest-xdist worker, started on first use."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def read(row: SparkRow) -> tuple[object, ...]:
 
 
 def test_raw_rows_match_the_reader(spark: SparkSession) -> None:
-    """An RFC 3339 timestamp too large for a long has the fault `ts_unreadable`."""
+    """Spark's decoder and HeaderReader give the same rows and the same faults."""
     headers = list_single_values() + [seeded_headers(seed) for seed in range(400)]
     records = [
         Record(None, b"", found, offset, 1_000 + offset) for offset, found in enumerate(headers)
