@@ -299,7 +299,7 @@ def _recorded(folder: Path) -> Iterator[Case]:
     for name in ("jr_umts", "lorawan_gateways", "usgs_quakes", "soccer_tagging"):
         path = folder / f"{name}.jsonl"
         try:
-            rows = getattr(traces, name)()
+            rows = getattr(traces, f"read_{name}")()
             with path.open("w") as out:
                 for _, row in zip(range(TRACE_ROWS), rows, strict=False):
                     line = {"source": row.source, "seq": row.seq, "ts": row.ts_ns}
