@@ -272,7 +272,7 @@ class StageHandler:
                 continue
             if not partition.is_open:
                 self.watchdog.report(now_ns, source, *partition.state.restored, restoring=True)
-                self.stage_log.restoring(source, *partition.state.restored)
+                self.stage_log.log_restore(source, *partition.state.restored)
                 continue
             self.stage_log.forget_restore(source)
             if partition.checkpoints.commits:

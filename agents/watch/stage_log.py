@@ -61,7 +61,7 @@ class StageLog:
         places = [f"{source.topic}/{source.partition}" for source in sorted(partitions)]
         _log_fields("owns %s", ", ".join(places) or "no partition", partitions=places)
 
-    def restoring(self, source: TopicPartition, position: int, end: int) -> None:
+    def log_restore(self, source: TopicPartition, position: int, end: int) -> None:
         """Log the progress of a restore, unless it was logged recently."""
         now_s = self._clock()
         if now_s - self._restore_logged_s.setdefault(source, now_s) < PROGRESS_S:

@@ -75,7 +75,7 @@ def command(
     if as_json:
         click.echo(json.dumps(answer, indent=2))
         return
-    standbys = [] if answer else standbys_at(worker)
+    standbys = [] if answer else fetch_standby_stages(worker)
     for line in explain(answer, source, standbys) if seq is None else answer["said"]:
         click.echo(escape_unprintable(line))
 
@@ -92,7 +92,7 @@ def ask(worker: str, path: str) -> Any:
         ) from error
 
 
-def standbys_at(worker: str) -> list[str]:
+def fetch_standby_stages(worker: str) -> list[str]:
     """Return the stages of which the worker is a standby."""
     stages = ask(worker, "/health").get("stages", {})
     return [name for name, about in stages.items() if about.get(STANDBY)]

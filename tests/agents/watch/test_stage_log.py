@@ -58,11 +58,11 @@ def test_owned_partitions_are_logged(told: Told) -> None:
 def test_restore_is_logged_every_5_s(told: Told) -> None:
     for second in range(12):
         told.now_s = 1_000.0 + second
-        told.log.restoring(A, 10 * second, 1_000)
+        told.log.log_restore(A, 10 * second, 1_000)
     told.log.forget_restore(A)
     for second in range(4):
         told.now_s = 1_100.0 + second
-        told.log.restoring(A, second, 20)
+        told.log.log_restore(A, second, 20)
     assert told.take() == [
         "INFO raw/0: restoring, 50 of 1000 records are read",
         "INFO raw/0: restoring, 100 of 1000 records are read",
