@@ -82,7 +82,7 @@ class LostPages(Table[Page, list[Lost]]):
 
 
 @mypyc_attr(acyclic=True)
-class Ledger(Saved):
+class LostNumbers(Saved):
     """The lost numbers of one source in one epoch.
 
     Ranges are added in ascending order of number and of time. Lost numbers below `floor` may have

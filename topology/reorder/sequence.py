@@ -28,7 +28,7 @@ from typing import Final
 from topology.model.event import DEAD, Event
 from topology.model.native import mypyc_attr
 from topology.model.saved import FLAG, INT, Shape, list_of, record
-from topology.reorder.lost import Ledger, LostPages, first_of
+from topology.reorder.lost import LostNumbers, LostPages, first_of
 
 UNSTARTED: Final = -1
 UNKNOWN: Final = -1
@@ -87,7 +87,7 @@ SEQUENCE: Final = Shape(
 
 
 @mypyc_attr(acyclic=True)
-class Sequence(Ledger):
+class Sequence(LostNumbers):
     """The numbers of one source in one epoch.
 
     Attributes:
