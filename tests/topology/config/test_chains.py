@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from inorder.engine import Detector, TopologyError, parse
+from topology.config import DetectorQuery, Topology
 from topology.config.chains import level_of
 from topology.config.resolved import resolve_query
 from topology.flow.build import inputs_of
@@ -14,7 +15,7 @@ STREAMS = "streams: {default: {}, other: {}}\n"
 ONE = "streams: {default: {}}\n"
 
 
-def topology(queries: str, more: str = ONE) -> object:
+def topology(queries: str, more: str = ONE) -> Topology:
     lines = "".join(f"  {line.strip()}\n" for line in queries.splitlines() if line.strip())
     return parse(f"{more}queries:\n{lines}", detectors=OWN)
 
@@ -62,8 +63,8 @@ def test_reading_other_stream_is_refused() -> None:
 
 def test_reader_shares_the_stage() -> None:
     queries = f"a: {{detector: d, reads: [w]}}\n{WINDOW}"
-    found: object = topology(queries)
-    (stage,) = found.stages  # type: ignore[attr-defined]
+    found = topology(queries)
+    (stage,) = found.stages
     assert {"window", "detector"} <= {*stage.operators}
     with pytest.raises(TopologyError) as refused:
         topology(queries, f"{ONE}stages: [reorder, merge, window, detector]\n")
@@ -72,17 +73,18 @@ def test_reader_shares_the_stage() -> None:
 
 
 def test_levels_follow_from_reads() -> None:
-    found: object = topology(
+    found = topology(
         f"{WINDOW}\n"
         "low: {detector: d, reads: [default, w], correct_for: 2s}\n"
         "high: {detector: d, reads: [low, w], correct_for: 1s}\n"
     )
-    high = found.queries["high"]  # type: ignore[attr-defined]
-    assert [level_of(found, name) for name in ("w", "low", "high")] == [0, 1, 2]  # type: ignore[arg-type]
-    readings = inputs_of(found, high).reads  # type: ignore[arg-type]
+    high = found.queries["high"]
+    assert isinstance(high, DetectorQuery)
+    assert [level_of(found, name) for name in ("w", "low", "high")] == [0, 1, 2]
+    readings = inputs_of(found, high).reads
     assert [(each.query, each.into, each.is_keyed) for each in readings] == [
         ("low", "low", False),
         ("w", "w", True),
     ]
-    runs = resolve_query(found, "high", high)  # type: ignore[arg-type]
-    assert (runs.changes_for_ns, inputs_of(found, high).reads_stream) == (600 * 10**9, False)  # type: ignore[arg-type]
+    runs = resolve_query(found, "high", high)
+    assert (runs.changes_for_ns, inputs_of(found, high).reads_stream) == (600 * 10**9, False)
