@@ -105,7 +105,7 @@ class Engine(Server):
         self.docker("image", "prune", "--force", "--filter", f"until={KEPT}")
 
     def stop(self) -> None:
-        """End the engine and its containers; networks and volumes go, and images stay."""
+        """Stop the engine and its containers, and remove networks and volumes but no image."""
         with self._opened:
             if self._process is not None and self._process.is_alive():
                 with suppress(CommandFailed, subprocess.TimeoutExpired):
