@@ -170,7 +170,8 @@ class HeldPages:
     def changes(self, now_ns: int) -> Iterator[tuple[str, Any]]:
         """Yield each change since the last call as (key, value), with value None for a removal."""
         yield from self._spill(now_ns)
-        places = self._ledger.places(self._in_touched())
+        pages = [self._pages.get(page, ()) for page in self.touched]
+        places = self._ledger.places([event for events in pages for event in events])
         for page in sorted(self.touched):
             events = self._pages.get(page)
             if events is None:
@@ -186,13 +187,8 @@ class HeldPages:
                 if page in self._written:
                     self._written.discard(page)
                     yield f"page/{page}", None
-        yield from self._forget_spilled()
+        yield from self._forget_spilled(places)
         self.touched.clear()
-
-    def _in_touched(self) -> list[Event]:
-        """Return the events of the pages that changed."""
-        pages = [self._pages.get(page, ()) for page in self.touched]
-        return [event for events in pages for event in events]
 
     def _spill(self, now_ns: int) -> Iterator[tuple[str, Any]]:
         self._looked_at -= self.touched
@@ -214,10 +210,11 @@ class HeldPages:
                     self._spilled[event.offset] = page
                     yield f"record/{event.offset}", _of_record(event.record)
 
-    def _forget_spilled(self) -> Iterator[tuple[str, Any]]:
+    def _forget_spilled(self, kept: Iterable[Event]) -> Iterator[tuple[str, Any]]:
+        """Remove the whole records of events that are not among the `kept` ones of their pages."""
         if not self._spilled:
             return
-        held = {event.offset for event in self._ledger.kept_among(self._in_touched())}
+        held = {event.offset for event in kept}
         gone = [o for o, page in self._spilled.items() if page in self.touched and o not in held]
         for offset in gone:
             del self._spilled[offset]

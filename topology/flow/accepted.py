@@ -92,11 +92,9 @@ class Accepted:
 
     def events(self) -> list[Event]:
         """Return the accepted events and the marks, in the order of instants."""
-        events = [*self._copies, *self._marks]
-        if self._refused:
-            refused = {copy for copy, event in self.pairs() if event in self._refused}
-            events = [event for event in events if event not in refused]
+        events = [copy for copy, event in self.pairs() if event not in self._refused]
         if self._marks:
+            events += self._marks
             events.sort(key=at_ns)
         return events
 

@@ -143,12 +143,19 @@ class Node(CompositePart):
         self, kept: Sequence[Event], freed: Sequence[Event], accepted: Sequence[Accepted]
     ) -> tuple[list[Event], list[Event]]:
         if kept:
-            originals = {copy: event for each in accepted for copy, event in each.pairs()}
+            originals = dict(pair for each in accepted for pair in each.pairs())
             self._originals |= {copy: originals.get(copy, copy) for copy in kept}
         return (
             [self._originals[copy] for copy in kept],
             [self._originals.pop(copy) for copy in freed if copy in self._originals],
         )
+
+    def settle_restored(self) -> None:
+        """Write down the events that the operator holds after it was restored."""
+        if self.is_speculative:
+            held = set(self.operator.iter_held())
+            self._originals = {copy: e for copy, e in self._originals.items() if copy in held}
+        self.kept.update(self.iter_held())
 
     def iter_held(self) -> Iterable[Event]:
         held = self.operator.iter_held()

@@ -138,7 +138,7 @@ class Stage(Composite):
             )
             node = Node("alignment", self.alignment, ALIGN_PLACE, ALIGN, self.ledger)
             self._in_front = [node]
-        self._takers: dict[str, list[tuple[int, CompositePart]]] = {}
+        self._holders: dict[str, list[tuple[int, CompositePart]]] = {}
         """The parts that may hold events of each stream, each with its places."""
         self._chain_parts: dict[str, CompositePart] = {}
         super().__init__(self._in_front)
@@ -176,7 +176,7 @@ class Stage(Composite):
             it = self._chain_parts[name] = CompositePart(name, chain, f"{name}{SEPARATOR}")
             places = sum([node.place for node in chain.nodes])
             met = [(each.place, each) for each in part.junctions if name in each.streams]
-            self._takers[name] = [*in_front, (places, it), *met]
+            self._holders[name] = [*in_front, (places, it), *met]
         chains = [self._chain_parts[name] for name in self.chains]
         self._parts = [*self._in_front, *chains, *self._graph.junctions]
 
@@ -325,7 +325,7 @@ class Stage(Composite):
         yield from super().restoring(state, held)
         self.ledger.clear()
         for node in (*self._in_front, *self._graph.nodes):
-            node.kept.update(node.iter_held())
+            node.settle_restored()
         self._payloads.clear()
         self._graph.begin_queries_late()
 
@@ -339,7 +339,7 @@ class Stage(Composite):
         """Return all parts that hold the event, as the ledger says."""
         in_front = [(ALIGN_PLACE, part) for part in self._in_front]
         at = self.ledger.places_of(event)
-        return [part for places, part in self._takers.get(event.stream, in_front) if at & places]
+        return [part for places, part in self._holders.get(event.stream, in_front) if at & places]
 
 
 def _begin_midstream(graph: Graph, what: int) -> None:

@@ -241,7 +241,7 @@ class Merge(SavedOperator):
             pause.received_ns = batch[-1].at_ns
         if now_ns > self._now_ns:
             self._pass_time(now_ns, step)
-        self._queues.list_kept(step)
+        step.take_kept(self._queues.kept, self._queues.freed)
         return step
 
     def on_time(self, now_ns: int) -> Step:
@@ -249,7 +249,7 @@ class Merge(SavedOperator):
         if now_ns >= self._now_ns:
             self._pass_time(now_ns + 1, step)
             self._now_ns = now_ns
-        self._queues.list_kept(step)
+        step.take_kept(self._queues.kept, self._queues.freed)
         return step
 
     def next_deadline_ns(self) -> int | None:
@@ -264,7 +264,7 @@ class Merge(SavedOperator):
         self._passage.release(self._queues.take_until(NO_BOUND, now_ns), step)
         self._announce_if_needed(step)
         self._wake_ns = NEVER
-        self._queues.list_kept(step)
+        step.take_kept(self._queues.kept, self._queues.freed)
         return step
 
     # -- Intake ------------------------------------------------------------------------------------

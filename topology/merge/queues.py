@@ -28,7 +28,6 @@ from topology.merge.settings import MergeConfig
 from topology.merge.source import SourceProgress
 from topology.merge.sources import KnownSources
 from topology.model.event import Event
-from topology.model.outcome import Step
 from topology.reorder.shared import size_of
 
 CLEARED: Final = 64
@@ -95,15 +94,6 @@ class Queues:
         self.kept.append(event)
         self.count += 1
         self.bytes += size_of(event)
-
-    def list_kept(self, step: Step) -> None:
-        """Add to the step which events are buffered now, and which no longer are."""
-        if self.kept:
-            step.kept += self.kept
-            self.kept.clear()
-        if self.freed:
-            step.freed += self.freed
-            self.freed.clear()
 
     def take_late(self) -> list[Event]:
         """Remove and return the late events, in order."""

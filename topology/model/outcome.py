@@ -146,6 +146,15 @@ class Step:
         self.kept = []
         self.freed = []
 
+    def take_kept(self, kept: list[Event], freed: list[Event]) -> None:
+        """Move the events of an operator's own lists into `kept` and `freed`."""
+        if kept:
+            self.kept += kept
+            kept.clear()
+        if freed:
+            self.freed += freed
+            freed.clear()
+
     def add(self, other: Step) -> None:
         """Add the step of another part; the sum is complete up to the earlier of both times."""
         self.released += other.released

@@ -259,7 +259,7 @@ class Reorder(Shell[NumberedBuffer]):
                 self._check_bound(buffer, at_ns, step)
                 self._arm(buffer)
         self._advance_time(now_ns, step)
-        self._list_kept(step)
+        step.take_kept(shared.kept, shared.freed)
         return step
 
     def changes(self) -> Changes:

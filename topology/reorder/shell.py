@@ -69,7 +69,7 @@ class Shell(SavedOperator, Generic[Buffer]):
         if self._due_ns <= now_ns:
             self._fire(now_ns, step)
         self._now_ns = max(self._now_ns, now_ns)
-        self._list_kept(step)
+        step.take_kept(self._totals.kept, self._totals.freed)
         return step
 
     def next_deadline_ns(self) -> int | None:
@@ -96,18 +96,8 @@ class Shell(SavedOperator, Generic[Buffer]):
             if buffer.held:
                 self._sources.mark(buffer)
                 buffer.end(now_ns, step)
-        self._list_kept(step)
+        step.take_kept(self._totals.kept, self._totals.freed)
         return step
-
-    def _list_kept(self, step: Step) -> None:
-        """Add to the step which events are buffered now, and which no longer are."""
-        totals = self._totals
-        if totals.kept:
-            step.kept += totals.kept
-            totals.kept.clear()
-        if totals.freed:
-            step.freed += totals.freed
-            totals.freed.clear()
 
     def _arm(self, buffer: Buffer) -> None:
         """Ensure that the buffer has an entry in `_due` no later than its deadline.
