@@ -159,7 +159,7 @@ def test_threads_prevent_forking() -> None:
 
 @forks
 def test_stage_imports_start_no_thread() -> None:
-    program = "import cli.run.worker as worker, cli.run.stage; print(worker.may_fork())"
+    program = "import cli.run.worker as worker, cli.run.stage; print(worker.can_fork())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert done.stdout == b"True\n"
 
