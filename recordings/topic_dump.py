@@ -93,7 +93,9 @@ async def dump(
     from aiokafka import TopicPartition
 
     topics = [*topics]
-    partitions = await asyncio.to_thread(brokers.partitions, topics_with_clocks(topology, topics))
+    partitions = await asyncio.to_thread(
+        brokers.count_partitions, topics_with_clocks(topology, topics)
+    )
     for name, count in partitions.items():
         if not count:
             raise DumpRefused(

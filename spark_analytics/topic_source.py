@@ -124,7 +124,7 @@ class _OrderedTopic:
         return _by_number(begins), _by_number(ends)
 
     async def _places(self, brokers: Brokers) -> list[TopicPartition]:
-        count = (await asyncio.to_thread(brokers.partitions, [self._topic]))[self._topic]
+        count = (await asyncio.to_thread(brokers.count_partitions, [self._topic]))[self._topic]
         if not count:
             raise TopicLost(
                 f"{brokers.servers} has no topic {self._topic}; run `inorder topics create` first"

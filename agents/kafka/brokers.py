@@ -81,17 +81,17 @@ class Brokers:
         finally:
             await consumer.stop()
 
-    def partitions(self, topics: Iterable[str]) -> dict[str, int]:
+    def count_partitions(self, topics: Iterable[str]) -> dict[str, int]:
         """Return the number of partitions of each topic, 0 for one that does not exist. Blocks."""
         if self.is_embedded:  # The embedded broker creates a topic that is requested by name.
             asking = _Asking(self.servers, self.security)
-            return {topic: asking.partitions(topic)[topic] for topic in topics}
+            return {topic: asking.count_partitions(topic)[topic] for topic in topics}
         known = self.topics()
         return {topic: known.get(topic, 0) for topic in topics}
 
     def topics(self) -> dict[str, int]:
         """Return the number of partitions of each visible topic. Blocks."""
-        return _Asking(self.servers, self.security).partitions()
+        return _Asking(self.servers, self.security).count_partitions()
 
     def find_hidden(self, topics: Iterable[str]) -> list[str]:
         """Return the topics that the brokers refuse to describe, whether they exist or not. Blocks.
@@ -213,7 +213,7 @@ class _Asking:
         self.all_are_down = False
         self._client = admin_client(servers, security, error_cb=self._note)
 
-    def partitions(self, topic: str | None = None) -> dict[str, int]:
+    def count_partitions(self, topic: str | None = None) -> dict[str, int]:
         """Return the number of partitions of each topic, or of `topic` only."""
         found = self.describe(TIMEOUT_S, topic).topics
         return {name: len(described.partitions) for name, described in found.items()}

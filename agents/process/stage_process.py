@@ -125,7 +125,7 @@ async def run_stage(topology: Topology, stage: StageConfig, settings: ProcessSet
     record_throttling()
     brokers = await await_brokers(settings.servers, settings.security, settings.brokers_wait_s)
     topics = topics_of(topology, stage)
-    partitions = await asyncio.to_thread(brokers.partitions, topics)
+    partitions = await asyncio.to_thread(brokers.count_partitions, topics)
     if missing := sorted(topic for topic, count in partitions.items() if not count):
         hidden = await asyncio.to_thread(refusal_to_describe, brokers, missing, OF_WORKER)
         absent = f"no such topic: {', '.join(missing)}; run `inorder topics create` first"

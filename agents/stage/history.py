@@ -242,7 +242,7 @@ class RecordWriter:
         if self._reads == ORDERED:
             return self._stamped.write_ordered(event, self._make_sent_headers(event))
         if event.kind in MADE_BY_STAGES:
-            return self._stamped.control(event, event.lane)
+            return self._stamped.write_control(event, event.lane)
         return self._stamped.stamp(event, self._make_sent_headers(event), event.lane)
 
     def _make_sent_headers(self, event: Event) -> Written:

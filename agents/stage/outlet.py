@@ -82,7 +82,7 @@ class SequencedOutlet(RecordOutlet):
     def put(self, event: Event, outbox: Outbox) -> None:
         target = self._targets[event.stream]
         if event.kind in MADE_BY_STAGES:
-            headers = self._writer.control(event, self._partition)
+            headers = self._writer.write_control(event, self._partition)
             outbox.add(target, event.source.encode(), None, 0, headers)
             return
         record = event.record
@@ -93,7 +93,7 @@ class SequencedOutlet(RecordOutlet):
         """Report to all target partitions that everything before `at_ns` has been emitted."""
         for target in sorted(set(self._targets.values())):
             event = Event("", "", 0, 0, 0, at_ns, kind=PROGRESS)
-            headers = self._writer.control(event, self._partition)
+            headers = self._writer.write_control(event, self._partition)
             outbox.add(target, None, None, 0, headers)
 
 
@@ -110,7 +110,7 @@ class OrderedOutlet(RecordOutlet):
         timestamp_ms = max(event.ref_time_ns // NS_PER_MS, 0)
         if event.kind != DATA:
             if event.kind == WATERMARK:
-                headers = self._writer.control(event, 0)
+                headers = self._writer.write_control(event, 0)
                 outbox.add(target, event.stream.encode(), None, timestamp_ms, headers)
             return
         record = event.record

@@ -107,7 +107,7 @@ def command(
     with failing(ProducerError):
         brokers = kafka.brokers()
         # The producer would wait for an absent topic with each record.
-        if not brokers.partitions([topic])[topic]:
+        if not brokers.count_partitions([topic])[topic]:
             raise Refused(
                 kafka.why_hidden(topic)
                 or f"{kafka.servers} has no topic {topic}; create it first (`inorder topics create`"

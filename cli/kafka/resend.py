@@ -71,7 +71,7 @@ def command(
             f"{topology_path}: requests have no topic; write `topics: {{resend: events.resend}}`"
             " and run `inorder topics create`"
         )
-    found = kafka.brokers().partitions([topology.topics.gaps, topology.topics.resend])
+    found = kafka.brokers().count_partitions([topology.topics.gaps, topology.topics.resend])
     if absent := [name for name, count in found.items() if not count]:
         raise Refused(
             kafka.why_hidden(*absent)

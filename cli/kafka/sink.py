@@ -230,7 +230,7 @@ async def _serve(
 ) -> None:
     brokers = await await_brokers(source.brokers, access, source.brokers_wait_s)
     topics = [source.topic] + ([source.dead_topic] if source.dead_topic else [])
-    for topic, count in (await asyncio.to_thread(brokers.partitions, topics)).items():
+    for topic, count in (await asyncio.to_thread(brokers.count_partitions, topics)).items():
         if not count:
             hidden = await asyncio.to_thread(refusal_to_describe, brokers, [topic])
             raise Refused(hidden or f"{source.brokers} has no topic {topic}; create it first")

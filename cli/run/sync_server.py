@@ -166,7 +166,7 @@ def _make_publishing(kafka: Kafka, topology_path: str | None, name: str) -> Publ
     if kafka.servers == NO_BROKERS:
         return LinePublishing(sys.stdout.buffer, name)
     with failing(BrokersUnavailable):
-        found = kafka.brokers().partitions([topics.clock])
+        found = kafka.brokers().count_partitions([topics.clock])
     if not found[topics.clock]:
         raise Refused(
             kafka.why_hidden(topics.clock)

@@ -154,7 +154,7 @@ def run_queries(
 def ids_of(asked: Asked, brokers: Brokers, topics: Sequence[str]) -> dict[str, str]:
     """Return the ids of the topics that a job reads; raise `Refused` if one does not exist."""
     if not brokers.is_embedded:
-        absent = [name for name, count in brokers.partitions(topics).items() if not count]
+        absent = [name for name, count in brokers.count_partitions(topics).items() if not count]
         if absent:
             raise Refused(
                 f"{asked.brokers} has no topic {', '.join(absent)}; run inorder topics create,"
@@ -173,7 +173,7 @@ def make_topic_check(
 
     def check_topics() -> None:
         try:
-            there = {name for name, count in brokers.partitions(topic_ids).items() if count}
+            there = {name for name, count in brokers.count_partitions(topic_ids).items() if count}
             now = brokers.topic_ids(sorted(there))
         except BrokersUnavailable:
             return

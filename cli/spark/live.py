@@ -66,7 +66,7 @@ def _run_live(asked: Asked, setting: Setting, max_waiting: int) -> None:
     brokers = asked.connect_brokers()
     names = find_topics_to_read(asked.topology)
     ids = ids_of(asked, brokers, names)
-    partitions = partitions_of(asked.topology, brokers.partitions(names))
+    partitions = partitions_of(asked.topology, brokers.count_partitions(names))
     with open_job_session(asked) as spark, ship(spark):
         check_session(spark)
         topics = topics_of(asked, spark)

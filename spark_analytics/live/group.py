@@ -152,7 +152,7 @@ class LiveGroup:
         self._new_words = []
         return content
 
-    def entry(self) -> bytes:
+    def take_changes(self) -> bytes:
         """Return the changes since the last call of this method or of `snapshot`."""
         content, self._held = changes_of(self._replay, self._held, self._new_words, self._common)
         self._new_words = []

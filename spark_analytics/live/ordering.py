@@ -151,7 +151,7 @@ class OrderLive(StatefulProcessor):
                 self._entries.clear()
             head = Head(mark, len(content), 0, 0, timer_ms)
         else:
-            content = live.entry()
+            content = live.take_changes()
             self._entries.appendList([(content,)])
             size = head.entries_bytes + len(content)
             head = Head(mark, head.snapshot_bytes, head.entries + 1, size, timer_ms)

@@ -64,7 +64,7 @@ def publish_ordered(broker: EmbeddedBroker, topic: str) -> None:
         ]
         producer.produce(topic, value, headers=dict(writer.write_ordered(event, original)))
         mark = Event("default", "", 0, 0, 5, 6, kind=WATERMARK)
-        producer.produce(topic, None, headers=dict(writer.control(mark, 0)))
+        producer.produce(topic, None, headers=dict(writer.write_control(mark, 0)))
     assert producer.flush(10) == 0
 
 

@@ -153,7 +153,7 @@ def test_ordered_event_is_read_from_headers(config: HeaderConfig) -> None:
 
 def test_watermark_is_no_event() -> None:
     mark = Event("default", "", 0, 0, 5, 6, kind=WATERMARK)
-    headers = header_writer.HeaderWriter(HeaderConfig()).control(mark, 0)
+    headers = header_writer.HeaderWriter(HeaderConfig()).write_control(mark, 0)
     assert ordered_event(headers, None) is None
     with pytest.raises(ValueError, match="refTs is missing"):
         ordered_event([("sourceId", b"s")], b"{}")

@@ -73,7 +73,7 @@ def headers_written() -> None:
                 for kept in (said, (*said, ("epoch", b"%d" % LARGE)), ()):
                     writer.stamp(event, kept, 1)
                     writer.write_ordered(event, kept)
-                writer.control(event, 1)
+                writer.write_control(event, 1)
 
 
 def dead_letters() -> None:

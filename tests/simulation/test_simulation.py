@@ -297,7 +297,7 @@ def over_the_topic(event: Event, lane: int) -> Event:
         ]
         headers = WRITER.stamp(event, original, lane)
     else:
-        headers = WRITER.control(event, lane)
+        headers = WRITER.write_control(event, lane)
     read = READER.read_sequenced(headers, 0, event.offset, None, event.value)
     assert isinstance(read, Event), read
     return read

@@ -99,7 +99,7 @@ def records_of(events: Iterable[Event]) -> Iterator[Record]:
     for offset, event in enumerate(events):
         stamp_ms = event.ref_time_ns // MS
         if event.kind == WATERMARK:
-            headers = writer.control(event, 0)
+            headers = writer.write_control(event, 0)
             yield Record(b"default", None, headers, offset, stamp_ms, topic="ordered")
             continue
         original: list[tuple[str, bytes | None]] = [

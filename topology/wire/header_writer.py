@@ -107,7 +107,7 @@ class HeaderWriter:
         )
         return headers
 
-    def control(self, event: Event, lane: int) -> Written:
+    def write_control(self, event: Event, lane: int) -> Written:
         """Return the headers of a stage's control record. `lane` is the partition of the input.
 
         A record that concerns no source has an empty `event.source`.

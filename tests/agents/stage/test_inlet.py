@@ -203,7 +203,7 @@ def sequenced(lane: int, kind: str = "", at_ns: int = 40) -> FakeRecord:
     event.at_ns = at_ns
     writer = HeaderWriter(HeaderConfig())
     if kind:
-        return FakeRecord(headers=writer.control(event, lane), value=None, key=None)
+        return FakeRecord(headers=writer.write_control(event, lane), value=None, key=None)
     headers = (*SOUND, ("streamId", b"pitch"), ("epoch", b"2"))
     return FakeRecord(headers=writer.stamp(event, headers, lane))
 

@@ -181,7 +181,7 @@ def read_from(event: Event, lane: int) -> Event:
     original = [(name, str(value).encode()) for name, value in fields.items()]
     original.append(("streamId", event.stream.encode()))
     is_event = event.kind == ""
-    headers = WRITER.stamp(event, original, lane) if is_event else WRITER.control(event, lane)
+    headers = WRITER.stamp(event, original, lane) if is_event else WRITER.write_control(event, lane)
     read = READER.read_sequenced(headers, 0, 0, None, b'{"k": %d}' % (event.seq % KEYS))
     assert isinstance(read, Event), read
     read.type = "AB"[event.seq // 3 % 2]

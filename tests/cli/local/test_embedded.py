@@ -33,11 +33,11 @@ def test_only_dev_limits_partitions(tmp_path: Path, partitions: int) -> None:
         with brokers as servers:
             wide = {s.name: s.partitions for s in list_needed_topics(topology)}
             expected = {name: min(partitions, count) for name, partitions in wide.items()}
-            assert find_brokers(servers).partitions(expected) == expected
+            assert find_brokers(servers).count_partitions(expected) == expected
 
 
 def test_existing_topic_is_kept() -> None:
     with EmbeddedBroker() as broker:
         broker.make_topic("raw", 2)
         broker.make_topic("raw", 3)
-        assert find_brokers(broker.bootstrap).partitions(["raw"]) == {"raw": 2}
+        assert find_brokers(broker.bootstrap).count_partitions(["raw"]) == {"raw": 2}

@@ -46,7 +46,7 @@ class Store:
         if not self.snapshot or rng.random() < 0.2:
             self.snapshot, self.entries = live.snapshot(), []
         else:
-            self.entries.append(live.entry())
+            self.entries.append(live.take_changes())
 
 
 class Job:

@@ -289,7 +289,7 @@ def test_law_control_records_round_trip(data: Any, kind: str, config: HeaderConf
     event = Event(draw(NAME), source, epoch, seq, 0, draw(INT64), 4, kind=kind)
     event.ts_ns = event.ref_time_ns = draw(INT64)
     event.at_ns, event.lane = draw(INT64), draw(NATURAL)
-    written = HeaderWriter(config).control(event, event.lane)
+    written = HeaderWriter(config).write_control(event, event.lane)
     assert told(sequenced(written, config)) == told(event)
 
 
@@ -353,14 +353,14 @@ def test_watermark_is_written_as_headers() -> None:
     event.complete_ns = 8
     event.error_ns = 7
     stamps = [("refTs", b"9"), ("at", b"10"), ("err", b"7"), ("complete", b"8")]
-    written = HeaderWriter(PLAIN).control(event, 0)
+    written = HeaderWriter(PLAIN).write_control(event, 0)
     assert written == [("kind", b"watermark"), ("streamId", b"pitch"), *stamps]
 
 
 @pytest.mark.parametrize("name", ["sourceId", "seqNum", "epoch"])
 def test_watermark_reads_only_the_stream(name: str) -> None:
     event = Event("pitch", "", NO_EPOCH, 0, 9, 10, kind=WATERMARK)
-    written = [*HeaderWriter(PLAIN).control(event, 0), (name, b"\xff")]
+    written = [*HeaderWriter(PLAIN).write_control(event, 0), (name, b"\xff")]
     found: Any = HeaderReader(PLAIN).read_ordered(written, 0, 4, None, None)
     assert (found.kind, found.stream) == (WATERMARK, "pitch")
     assert (found.source, found.seq, found.epoch) == ("", 0, 0)

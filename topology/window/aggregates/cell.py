@@ -119,9 +119,11 @@ class AggregateFunction:
         """Return the expected value; a possible cell's weight is in units of 1 / WHOLE_WEIGHT."""
         raise NotImplementedError
 
-    def sizes_of(self, cell: Any, possibles: Sequence[Any]) -> list[int]:
-        """Return the amounts that the possible cells would add, in the unit that `within` takes."""
+    def amounts_of(self, cell: Any, possibles: Sequence[Any]) -> list[int]:
+        """Return the amounts that the possible cells would add, for `bounds_from_amounts`."""
         raise NotImplementedError
 
-    def within(self, cell: Any, possibles: Sequence[Any], low: int, high: int) -> Bounds:
+    def bounds_from_amounts(
+        self, cell: Any, possibles: Sequence[Any], low: int, high: int
+    ) -> Bounds:
         raise NotImplementedError

@@ -49,7 +49,9 @@ class Additive(AggregateFunction):
     additive = True
 
     def bounds(self, cell: Any, possibles: Sequence[Any]) -> Bounds:
-        return self.within(cell, possibles, *find_free_spread(self.sizes_of(cell, possibles)))
+        return self.bounds_from_amounts(
+            cell, possibles, *find_free_spread(self.amounts_of(cell, possibles))
+        )
 
 
 class Events(AggregateCell):
@@ -88,10 +90,12 @@ class Count(Additive):
         total = cell.events * WHOLE_WEIGHT + sum(one.events * weight for one, weight in possibles)
         return number_of(total, 0, WEIGHT_BITS)
 
-    def sizes_of(self, cell: Any, possibles: Sequence[Any]) -> list[int]:
+    def amounts_of(self, cell: Any, possibles: Sequence[Any]) -> list[int]:
         return [one.events for one in possibles]
 
-    def within(self, cell: Any, possibles: Sequence[Any], low: int, high: int) -> Bounds:
+    def bounds_from_amounts(
+        self, cell: Any, possibles: Sequence[Any], low: int, high: int
+    ) -> Bounds:
         return cell.events + low, cell.events + high
 
 
@@ -109,10 +113,12 @@ class Sum(Additive):
         n, total, shift = sum_weighted(cell, possibles)
         return number_of(total, shift, WEIGHT_BITS) if n else None
 
-    def sizes_of(self, cell: Tally, possibles: Sequence[Any]) -> list[int]:
+    def amounts_of(self, cell: Tally, possibles: Sequence[Any]) -> list[int]:
         return totals_of(possibles, find_finest_shift(cell, possibles))
 
-    def within(self, cell: Tally, possibles: Sequence[Any], low: int, high: int) -> Bounds:
+    def bounds_from_amounts(
+        self, cell: Tally, possibles: Sequence[Any], low: int, high: int
+    ) -> Bounds:
         if not cell.n and not any(one.n for one in possibles):
             return None, None
         shift = find_finest_shift(cell, possibles)

@@ -183,8 +183,8 @@ class Measure:
             # The least number of values in any world, if `values` has none; otherwise -1.
             fewest = -1
             if function.additive:
-                least, most = spread_of(function.sizes_of(cell, cells))
-                low[name], high[name] = function.within(cell, cells, least, most)
+                least, most = spread_of(function.amounts_of(cell, cells))
+                low[name], high[name] = function.bounds_from_amounts(cell, cells, least, most)
             else:
                 low[name], high[name] = function.bounds(cell, cells)
             if values[name] is None:
