@@ -138,12 +138,11 @@ class Delivery:
             async with asyncio.timeout(START_TIMEOUT_S):
                 for producer in producers:
                     await producer.start()
-        except TimeoutError:
+        except (AssertionError, TimeoutError):  # The client asserts that it knows a live broker.
             raise TimeoutError(
-                f"the producer of the transactional id {self.transactional_id} is not ready after"
-                f" {START_TIMEOUT_S:.0f} s, so a former owner is not fenced: its coordinator is"
-                " unavailable; check that the brokers run, and that each partition of"
-                " __transaction_state has a leader"
+                f"the producer of the transactional id {self.transactional_id} is not ready, so a"
+                " former owner is not fenced: its coordinator is unavailable; check that the"
+                " brokers run, and that each partition of __transaction_state has a leader"
             ) from None
 
     async def renew(self) -> None:

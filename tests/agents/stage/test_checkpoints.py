@@ -177,10 +177,12 @@ async def commit_error(ended_by: Exception | None, after_it: Exception) -> Commi
 
 
 @pytest.mark.parametrize("exactly_once", [True, False])
+@pytest.mark.parametrize("knows_a_broker", [True, False])
 async def test_fence_timeout_names_the_id(
-    monkeypatch: pytest.MonkeyPatch, exactly_once: bool
+    monkeypatch: pytest.MonkeyPatch, knows_a_broker: bool, exactly_once: bool
 ) -> None:
     async def never(_: AIOKafkaProducer) -> None:
+        assert knows_a_broker, "Did we not perform bootstrap?"  # As the client says it.
         await asyncio.Event().wait()
 
     monkeypatch.setattr(delivery, "START_TIMEOUT_S", 0.01)
