@@ -83,7 +83,7 @@ def _json(values: Sequence[Any]) -> list[Any]:
 
 
 def json_texts(values: Sequence[Any]) -> list[bytes]:
-    """Return the JSON text of each value, equal to that of `line_json`.
+    """Return the JSON text of each value, equal to that of `encode_line`.
 
     All values are written at once, with marks between them, and split at the marks. Writing each
     separately would allocate a large buffer for each value, which takes most of the time. Values

@@ -41,10 +41,10 @@ LOOK_EVERY: Final = 64
 """The interval of the thorough checks: they run at events whose `seq` is a multiple of it.
 
 When such an event is first read, its step is run twice for comparison. The state is checked after
-every such event, and after the first item of each key. It is also checked wherever `glance` finds
-it invalid or too large. So a key stops at the same item whether reading is speculative or not. The
-exception is a fault that `glance` cannot see. It is found when the state is copied, or at the next
-thorough check.
+every such event, and after the first item of each key. It is also checked wherever
+`count_text_blocks` finds it invalid or too large. So a key stops at the same item whether reading
+is speculative or not. The exception is a fault that `count_text_blocks` cannot see. It is found
+when the state is copied, or at the next thorough check.
 """
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
@@ -134,7 +134,7 @@ class Counts:
         self.size = 1
         """The maximum size of a checked state, in values."""
         self.blocks = 0
-        """The maximum number of blocks of 64 bytes that `glance` has found in one state."""
+        """The most blocks of 64 bytes that `count_text_blocks` has found in one state."""
         self.why = ""
 
     @property

@@ -16,9 +16,9 @@ as do 0.0 and -0.0, also in a set. Dicts with their keys in another order differ
 is not a value equals only itself. `same` may find some equal values different (NaN, or values
 nested more deeply than `MAX_COMPARED`). Such an error costs only speed.
 
-Cost: in general the size of the value. `same` costs nothing if both values are one object. `glance`
-takes a tenth of a microsecond for a number and a third for a few numbers. For objects with slots it
-takes some tens of microseconds at most.
+Cost: in general the size of the value. `are_same` costs nothing if both values are one object.
+`count_text_blocks` takes a tenth of a microsecond for a number and a third for a few numbers. For
+objects with slots it takes some tens of microseconds at most.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MAX_DEPTH: Final = 64
 MAX_COMPARED: Final = 400
 """The maximum depth to which `same` compares; a payload may be nested more deeply than a state."""
 GLANCE: Final = 64
-"""The maximum number of a state's parts that `glance` examines after each item."""
+"""The maximum number of a state's parts that `count_text_blocks` examines after each item."""
 ODD: Final = -1
 BLOCK: Final = 64
 """The size of a block, in bytes.

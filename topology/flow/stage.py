@@ -119,7 +119,7 @@ class Stage(Composite):
         self.speculative_detectors: list[DetectorQueries] = []
         """The detectors that read accepted events; the list grows as streams begin.
 
-        A driver may set the cost of their work (`items_cost`), which affects how early their
+        A driver may set the cost of their work (`set_costs`), which affects how early their
         results are.
         """
         self.meter = Meter()
