@@ -81,7 +81,7 @@ class DriftTable:
     def __init__(self, max_sources: int = MAX_SOURCES) -> None:
         self._max_sources = max_sources
         self._tracks: dict[str, SampleTrack] = {}
-        self._longest_idle = LongestIdle()
+        self._longest_idle = LongestIdle(self._tracks)
         self._sources_known = 0
         self.dropped: list[Sample | Declared] | None = None
         """The reports that have been dropped, or None if they are not recorded.
@@ -206,7 +206,7 @@ class DriftTable:
 
     def _make_room(self, newest: str) -> None:
         if self._sources_known > self._max_sources:
-            longest = self._longest_idle.pop_longest(self._tracks, newest, 1 << 63)
+            longest = self._longest_idle.pop_longest(newest, 1 << 63)
             if longest is not None:
                 self._sources_known -= 1
                 track = self._tracks.pop(longest)

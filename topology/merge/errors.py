@@ -2,50 +2,71 @@
 
 A silent source that sent an end-of-stream marker does not count.
 
-Two heaps find the largest error without a look at each source. A source has an entry in the heap of
-its current state, and the entry is at least its error. So an entry is added when the error grows,
-and when the source becomes live or silent. If the error has fallen, the entry is corrected when it
-reaches the top.
-
-Cost: O(log sources) for each entry that is added. Memory: at most two entries a source in each
-heap, plus `SPARE` entries.
+A source has an entry in the heap of its current state, and the entry is at least its error
+(`topology.model.lazy_heap`). So an entry is added when the error grows beyond it, and when the
+source becomes live or silent. Cost: O(log sources) for each entry that is added.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from heapq import heapify, heappop, heappush, heapreplace
-from typing import Final
 
 from topology.merge.source import OUT, SourceProgress
+from topology.model.lazy_heap import LazyHeap
 
-SPARE: Final = 1_000
-"""The number of obsolete entries that a heap may have before they are removed."""
+
+class SourceHeap(LazyHeap):
+    """The live sources, or the silent ones without an end-of-stream marker, by a key."""
+
+    __slots__ = ("_is_live", "_table")
+
+    def __init__(self, table: Mapping[str, SourceProgress], *, is_live: bool) -> None:
+        super().__init__()
+        self._table = table
+        self._is_live = is_live
+
+    def find_key(self, name: str) -> int | None:
+        progress = self._table.get(name)
+        if progress is None or (progress.state < OUT) != self._is_live:
+            return None
+        if progress.said_bye and not self._is_live:
+            return None  # It is added again when the source sends more after its marker.
+        return self.key_of(progress)
+
+    def key_of(self, progress: SourceProgress) -> int:
+        """Return the key of a source that the heap has."""
+        raise NotImplementedError
+
+
+class ErrorHeap(SourceHeap):
+    """Sources by their time errors, the largest first."""
+
+    __slots__ = ()
+
+    def key_of(self, progress: SourceProgress) -> int:
+        progress.recorded_error_ns = progress.error_ns
+        return -progress.error_ns
 
 
 class LargestErrors:
     """The largest time errors of the sources in the `table` of a `Merge`."""
 
-    __slots__ = ("_live", "_silent", "_table")
+    __slots__ = ("_live", "_silent")
 
     def __init__(self, table: Mapping[str, SourceProgress]) -> None:
-        self._table = table
-        self._live: list[tuple[int, str]] = []  # A heap of (-error, source).
-        self._silent: list[tuple[int, str]] = []
+        self._live = ErrorHeap(table, is_live=True)
+        self._silent = ErrorHeap(table, is_live=False)
 
     def record_growth(self, progress: SourceProgress) -> None:
         """Record that the error of a source has become larger than its entry in the heap."""
-        self.add_entry(progress, progress.state < OUT)
+        self.add_entry(progress, is_live=progress.state < OUT)
 
-    def add_entry(self, progress: SourceProgress, is_live: bool) -> None:
+    def add_entry(self, progress: SourceProgress, *, is_live: bool) -> None:
         """Add an entry for a source that becomes live or silent, or whose error has grown."""
-        heap = self._live if is_live else self._silent
-        if len(heap) > 2 * len(self._table) + SPARE:
-            self._compact()
-            heap = self._live if is_live else self._silent
         progress.recorded_error_ns = progress.error_ns
         if progress.error_ns > 0:
-            heappush(heap, (-progress.error_ns, progress.source))
+            heap = self._live if is_live else self._silent
+            heap.push(-progress.error_ns, progress.source)
 
     def largest_ns(self, *, is_live: bool) -> int:
         """Return the largest error of the live sources, or of the silent ones.
@@ -53,28 +74,5 @@ class LargestErrors:
         Silent sources that sent an end-of-stream marker do not count. The result is 0 if no source
         has an error.
         """
-        heap = self._live if is_live else self._silent
-        while heap:
-            minus_ns, source = heap[0]
-            progress = self._table.get(source)
-            if progress is None or (progress.state < OUT) != is_live:
-                heappop(heap)
-            elif progress.said_bye and not is_live:
-                heappop(heap)  # It is added again when the source sends more after its marker.
-            elif progress.error_ns >= -minus_ns:
-                return -minus_ns
-            elif progress.recorded_error_ns < -minus_ns:
-                heappop(heap)  # The source has a later entry.
-            else:
-                progress.recorded_error_ns = progress.error_ns
-                heapreplace(heap, (-progress.error_ns, source))
-        return 0
-
-    def _compact(self) -> None:
-        known = self._table.values()
-        for each in known:
-            each.recorded_error_ns = each.error_ns
-        self._live = [(-each.error_ns, each.source) for each in known if each.state < OUT]
-        self._silent = [(-each.error_ns, each.source) for each in known if each.state >= OUT]
-        heapify(self._live)
-        heapify(self._silent)
+        first = (self._live if is_live else self._silent).first()
+        return 0 if first is None else -first[0]

@@ -165,8 +165,6 @@ class SourceProgress(KnownSource):
         "error_ns",
         "held_late",
         "in_keyed",
-        "in_live",
-        "in_silent",
         "input_partition",
         "late",
         "led_wait_ns",
@@ -196,10 +194,7 @@ class SourceProgress(KnownSource):
         self.warm = False
         self.led_wait_ns = NOT_LED
         self.blocked = False
-        self.in_keyed = False
-        self.in_live = False
-        # Each of these three flags is True if the source has an entry in the heap of that name.
-        self.in_silent = False
+        self.in_keyed = False  # Whether it has an entry in the heap of `topology.merge.bounds`.
         self.said_bye = False
         # Its newest time when a heartbeat, or a report of REORDER, last ended its being idle.
         self.woke_ns = NEVER

@@ -2,25 +2,30 @@
 
 Two heaps find the smallest newest time without a look at each source. One is for live sources, the
 other for silent ones without an end-of-stream marker. A newest time only rises, so an entry may be
-too old. It is corrected when it reaches the top. Cost: O(log sources) for each live source whose
-newest time has risen.
+too old until it reaches the top (`topology.model.lazy_heap`). Cost: O(log sources) for each live
+source whose newest time has risen.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from heapq import heapify, heappop, heappush, heapreplace, nlargest
-from typing import Final
+from heapq import nlargest
 
-from topology.merge.errors import LargestErrors
+from topology.merge.errors import LargestErrors, SourceHeap
 from topology.merge.settings import MergeConfig
 from topology.merge.source import OUT, SourceProgress
 from topology.model.histogram import Histogram
 from topology.model.operator import NEVER
 from topology.model.sources import SourceTable
 
-SPARE: Final = 1_000
-"""The number of obsolete entries that a heap may have before they are removed."""
+
+class NewestHeap(SourceHeap):
+    """Sources by their newest times, the smallest first."""
+
+    __slots__ = ()
+
+    def key_of(self, progress: SourceProgress) -> int:
+        return progress.newest_ns
 
 
 class KnownSources(SourceTable[SourceProgress]):
@@ -46,16 +51,14 @@ class KnownSources(SourceTable[SourceProgress]):
         self.scattered: set[str] = set()
         self.set_back_ns = 0
         self._set_back_by = ""
-        self._live: list[tuple[int, str]] = []
-        self._silent: list[tuple[int, str]] = []
+        self._live = NewestHeap(self.rows, is_live=True)
+        self._silent = NewestHeap(self.rows, is_live=False)
 
     def put(self, key: str, row: SourceProgress) -> None:
         """Add a new source, or one from a restored state."""
         super().put(key, row)
         self.add_silent(row)
         self.note_set_back(row)
-        if max(len(self._live), len(self._silent)) > 2 * len(self.rows) + SPARE:
-            self._compact()
 
     def forget(self, key: str) -> None:
         super().forget(key)
@@ -100,9 +103,7 @@ class KnownSources(SourceTable[SourceProgress]):
         """Add a source to the live ones; the caller changes its state afterwards."""
         if progress.state >= OUT:
             self.errors.add_entry(progress, is_live=True)
-        if not progress.in_live:
-            progress.in_live = True
-            heappush(self._live, (progress.newest_ns, progress.source))
+            self._live.push(progress.newest_ns, progress.source)
 
     def add_silent(self, progress: SourceProgress) -> None:
         """Add a source that is not live to the silent ones.
@@ -111,9 +112,7 @@ class KnownSources(SourceTable[SourceProgress]):
         """
         progress.release_queue()
         self.errors.add_entry(progress, is_live=False)
-        if not progress.in_silent:
-            progress.in_silent = True
-            heappush(self._silent, (progress.newest_ns, progress.source))
+        self._silent.push(progress.newest_ns, progress.source)
 
     def least_ns(self, *, is_live: bool) -> int:
         """Return the smallest newest time of the live sources, or of the silent ones.
@@ -121,26 +120,5 @@ class KnownSources(SourceTable[SourceProgress]):
         Silent sources that sent an end-of-stream marker do not count. The result is NEVER if there
         are no sources to count.
         """
-        heap = self._live if is_live else self._silent
-        while heap:
-            known_ns, source = heap[0]
-            progress = self.rows.get(source)
-            if progress is None:
-                heappop(heap)
-            elif (progress.state < OUT) != is_live or (progress.said_bye and not is_live):
-                heappop(heap)
-                progress.in_live &= not is_live
-                progress.in_silent &= is_live
-            elif progress.newest_ns > known_ns:
-                heapreplace(heap, (progress.newest_ns, source))
-            else:
-                return known_ns
-        return NEVER
-
-    def _compact(self) -> None:
-        """Remove duplicate entries of sources that were forgotten and then seen again."""
-        known = self.rows.values()
-        self._live = [(each.newest_ns, each.source) for each in known if each.in_live]
-        self._silent = [(each.newest_ns, each.source) for each in known if each.in_silent]
-        heapify(self._live)
-        heapify(self._silent)
+        first = (self._live if is_live else self._silent).first()
+        return NEVER if first is None else first[0]

@@ -72,7 +72,7 @@ class SourceTable(Table[str, S]):
         self.forgotten = 0
         self._max_sources = max_sources
         self._forget_after_ns = forget_after_ns
-        self._longest_idle = LongestIdle()
+        self._longest_idle = LongestIdle(self.rows)
 
     def fresh(self, key: str) -> S:
         return self._make(key)
@@ -90,7 +90,7 @@ class SourceTable(Table[str, S]):
         forgotten: list[S] = []
         while True:
             before_ns = NEVER if len(self.rows) > self._max_sources else silent_since_ns
-            longest = self._longest_idle.pop_longest(self.rows, row.source, before_ns)
+            longest = self._longest_idle.pop_longest(row.source, before_ns)
             if longest is None:
                 self.forgotten += len(forgotten)
                 self.mark(row)

@@ -11,12 +11,8 @@ Cost: O(log keys) to arm a key and to take it out, amortized; O(1) to disarm it,
 `next_ns`. Memory: at most two entries for each armed key, and `SPARE`. Nothing here is saved as
 state: after a restore, the owner arms the keys.
 
-Some heaps of the core are not timers, or are cheaper without a table of keys:
-
-* MERGE's heads and keyed sources, ALIGNMENT's heads and the buffer of `reorder.time_buffer` order
-  events. The heaps of `join.retention` and of the windows of `aq_k_slack` order by age.
-* REORDER stores the armed instant in each source, which its inner loop has at hand.
-* `model.idle` corrects an entry by the time of its last input, and equal times are ordered by name.
+`topology.model.lazy_heap` is for names whose keys are in another table, and says which heaps of the
+core are neither.
 """
 
 from __future__ import annotations

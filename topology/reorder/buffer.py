@@ -6,11 +6,11 @@ It also finds the source that must make room when all buffers together are full.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 
 from topology.model.event import Event
+from topology.model.lazy_heap import LazyHeap
 from topology.model.native import mypyc_attr
 from topology.model.operator import NEVER
 from topology.model.outcome import Step
@@ -100,36 +100,35 @@ name_of: Final = attrgetter("source")
 Buffer = TypeVar("Buffer", bound=SourceBuffer)
 
 
-class Fullest(Generic[Buffer]):
+class Fullest(LazyHeap, Generic[Buffer]):
     """A search for the fullest source, which makes room when all sources buffer too much.
 
     There are two bounds, on events and on their payload. The fill of a source is measured by the
     bound that is exceeded. If two sources are equally full, the first by name makes room.
 
-    A heap of the sources by fill exists only near the bounds. An entry is added whenever a source
-    has grown. An outdated entry is corrected when it reaches the top. Cost: O(log sources) for each
-    source that makes room.
+    The heap has entries only near the bounds. Then an entry is added whenever a source has grown.
+    Cost: O(log sources) for each source that makes room.
 
     `table` contains the operator's sources, and `totals` their counts.
     """
 
-    __slots__ = ("_by_bytes", "_table", "_totals", "heap", "max_bytes", "max_held")
+    __slots__ = ("_by_bytes", "_table", "_totals", "max_bytes", "max_held")
 
     def __init__(self, table: Mapping[str, Buffer], totals: Totals, config: ReorderConfig) -> None:
+        super().__init__()
         self._table = table
         self._totals = totals
         self.max_held = config.max_held_total
         self.max_bytes = config.max_held_bytes
         self._by_bytes = False
-        self.heap: list[tuple[int, str]] | None = None
-        """The heap of (-fill, source) near the bounds.
 
-        If it is None, `note` has no effect.
-        """
+    def find_key(self, name: str) -> int | None:
+        buffer = self._table.get(name)
+        return None if buffer is None else -self._fill_of(buffer)
 
     def note(self, grown: Buffer) -> None:
-        if self.heap is not None:
-            heappush(self.heap, (-self._fill_of(grown), grown.source))
+        if self.entries:
+            self.push(-self._fill_of(grown), grown.source)
 
     def over(self) -> Buffer | None:
         """Return the source that must make room, or None if no bound is exceeded."""
@@ -138,32 +137,19 @@ class Fullest(Generic[Buffer]):
             totals.held_bytes > self.max_bytes and totals.held > 0
         )
         if not is_over:
-            if self.heap is not None and self._is_well_below():
-                self.heap = None
+            if self.entries and self._is_well_below():
+                self.rebuild(())
             return None
         by_bytes = totals.held <= self.max_held
-        if by_bytes != self._by_bytes:
+        if by_bytes != self._by_bytes or not self.entries:
             self._by_bytes = by_bytes
-            self.heap = None
-        return self._most()
+            self.rebuild(self._table)
+        first = self.first()
+        return None if first is None else self._table[first[1]]
 
     def _is_well_below(self) -> bool:
         totals = self._totals
         return totals.held * 10 < self.max_held * 9 and totals.held_bytes * 10 < self.max_bytes * 9
-
-    def _most(self) -> Buffer:
-        if self.heap is None:
-            self.heap = [(-self._fill_of(buffer), source) for source, buffer in self._table.items()]
-            heapify(self.heap)
-        while True:
-            minus_fill, source = self.heap[0]
-            buffer = self._table.get(source)
-            fill = self._fill_of(buffer) if buffer is not None else 0
-            if buffer is not None and fill == -minus_fill:
-                return buffer
-            heappop(self.heap)
-            if buffer is not None and fill < -minus_fill:
-                heappush(self.heap, (-fill, source))
 
     def _fill_of(self, buffer: Buffer) -> int:
         return buffer.held_bytes if self._by_bytes else buffer.held

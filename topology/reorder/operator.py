@@ -254,7 +254,7 @@ class Reorder(Shell[NumberedBuffer]):
                 buffer.held > self._max_held
                 or shared.held > max_held_total
                 or shared.held_bytes > max_held_bytes
-                or fullest.heap is not None
+                or fullest.entries
             ):
                 self._check_bound(buffer, at_ns, step)
                 self._arm(buffer)

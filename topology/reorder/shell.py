@@ -15,10 +15,10 @@ The settings `max_sources` and `forget_after` are explained in `topology.model.s
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from heapq import heappop, heappush
 from typing import Any, Final, Generic, TypeVar
 
 from topology.model.event import Event
+from topology.model.lazy_heap import LazyHeap
 from topology.model.operator import NEVER, TURN, Figures, Plain
 from topology.model.outcome import Step
 from topology.model.saved import INT, Shape
@@ -32,6 +32,26 @@ OWN: Final = "stream"
 SOURCES: Final = Shape("reorder.sources", 1, forgotten=INT)
 
 Buffer = TypeVar("Buffer", bound=SourceBuffer)
+
+
+class Deadlines(LazyHeap):
+    """The sources by the deadlines of their buffers.
+
+    A buffer has an entry at `armed_ns`, which is no later than its deadline.
+    """
+
+    __slots__ = ("_table",)
+
+    def __init__(self, table: Mapping[str, SourceBuffer]) -> None:
+        super().__init__()
+        self._table = table
+
+    def find_key(self, name: str) -> int | None:
+        buffer = self._table.get(name)
+        if buffer is None:
+            return None
+        buffer.armed_ns = buffer.deadline_ns()
+        return buffer.armed_ns if buffer.armed_ns < NEVER else None
 
 
 class Shell(SavedOperator, Generic[Buffer]):
@@ -53,8 +73,7 @@ class Shell(SavedOperator, Generic[Buffer]):
         self._totals = totals
         self._saved = SavedState(OWN, shape, (sources, *tables))
         self._now_ns = 0
-        # Entries (deadline or earlier, source), one for each armed buffer.
-        self._due: list[tuple[int, str]] = []
+        self._due = Deadlines(self._table)
         self._due_ns = NEVER  # Nothing is due before this time.
         self._open: list[Buffer] = []
 
@@ -75,19 +94,11 @@ class Shell(SavedOperator, Generic[Buffer]):
     def next_deadline_ns(self) -> int | None:
         if self._open:
             return self._now_ns
-        while self._due:
-            due_ns, source = self._due[0]
-            buffer = self._table.get(source)
-            if buffer is None or buffer.armed_ns != due_ns:
-                heappop(self._due)
-            elif buffer.deadline_ns() == due_ns:
-                return due_ns
-            else:
-                heappop(self._due)
-                buffer.armed_ns = NEVER
-                self._arm(buffer)
-        self._due_ns = NEVER
-        return None
+        first = self._due.first()
+        if first is None:
+            self._due_ns = NEVER
+            return None
+        return first[0]
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_batch((), now_ns)
@@ -107,7 +118,7 @@ class Shell(SavedOperator, Generic[Buffer]):
         due_ns = buffer.deadline_ns()
         if due_ns < buffer.armed_ns:
             buffer.armed_ns = due_ns
-            heappush(self._due, (due_ns, buffer.source))
+            self._due.push(due_ns, buffer.source)
             self._due_ns = min(self._due_ns, due_ns)
 
     def _await_end_of_instant(self, buffer: Buffer) -> None:
@@ -133,18 +144,16 @@ class Shell(SavedOperator, Generic[Buffer]):
                 self._arm(buffer)
             self._open.clear()
         due = self._due
-        while due and due[0][0] <= until_ns:
-            due_ns, source = heappop(due)
-            waiting = self._table.get(source)
-            if waiting is None or waiting.armed_ns != due_ns:
-                continue
+        while (first := due.first(until_ns + 1)) is not None:
+            due_ns, source = first
+            due.pop()
+            waiting = self._table[source]
             waiting.armed_ns = NEVER
-            if waiting.deadline_ns() <= due_ns:
-                self._now_ns = max(self._now_ns, due_ns)
-                self._sources.mark(waiting)
-                waiting.fire(self._now_ns, step)
+            self._now_ns = max(self._now_ns, due_ns)
+            self._sources.mark(waiting)
+            waiting.fire(self._now_ns, step)
             self._arm(waiting)
-        self._due_ns = due[0][0] if due else NEVER
+        self._due_ns = due.entries[0][0] if due.entries else NEVER
 
     # -- Sources -----------------------------------------------------------------------------------
 

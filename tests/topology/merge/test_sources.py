@@ -12,7 +12,7 @@ from tests.seeds import seeds_of_today
 from topology.merge.operator import Merge
 from topology.merge.settings import MergeConfig
 from topology.merge.source import NOTHING_QUEUED, OUT, SourceProgress
-from topology.merge.sources import SPARE
+from topology.model.lazy_heap import SPARE
 from topology.model.operator import NEVER
 from topology.reorder.operator import Reorder
 from topology.reorder.settings import ReorderConfig
@@ -93,7 +93,7 @@ def test_returning_sources_add_few_entries() -> None:
     merge = fresh()
     for at in range(4 * SPARE):
         merge._bounds.make_live(merge._add_source(f"s{at % 7}", at * MS), at)
-        assert max(len(merge._known._live), len(merge._known._silent)) < 2 * SPARE
+        assert max(len(merge._known._live.entries), len(merge._known._silent.entries)) < 2 * SPARE
     assert found(merge) == looked_at(merge)
 
 
@@ -108,4 +108,4 @@ def test_changing_error_leaves_few_entries() -> None:
             merge._bounds.retire(progress, OUT)
             merge._bounds.make_live(progress, at)
             assert announced(merge) == errors_looked_at(merge)
-        assert max(len(errors._live), len(errors._silent)) < 2 * SPARE
+        assert max(len(errors._live.entries), len(errors._silent.entries)) < 2 * SPARE
