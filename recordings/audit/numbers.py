@@ -12,10 +12,10 @@ number that filled one.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
-from typing import Final
+from typing import Final, NamedTuple
 
 from recordings.audit.wraps import Falls
+from topology.model.ranges import find_range, take_number
 from topology.reorder.shared import unwrap_number
 
 MAX_GAPS: Final = 2_000_000
@@ -40,10 +40,18 @@ class GapBudget:
         self.left = MAX_GAPS
         self.filled_after_ns = array("q")
 
-    def take(self) -> None:
-        self.left -= 1
+    def take(self, gaps: int) -> None:
+        self.left -= gaps
         if self.left < 0:
             raise TooManyGaps
+
+
+class KnownGap(NamedTuple):
+    """The numbers `first`..`last`, which have not arrived, and when this became known."""
+
+    first: int
+    last: int
+    known_ns: int
 
 
 class SeenNumbers:
@@ -53,14 +61,12 @@ class SeenNumbers:
         count: The number of distinct numbers.
     """
 
-    __slots__ = ("_budget", "_firsts", "_known_ns", "_lasts", "count", "high", "low")
+    __slots__ = ("_budget", "_gaps", "count", "high", "low")
 
     def __init__(self, number: int, budget: GapBudget) -> None:
         self.low = self.high = number
         self.count = 1
-        self._firsts: list[int] = []
-        self._lasts: list[int] = []
-        self._known_ns: list[int] = []
+        self._gaps: list[KnownGap] = []
         self._budget = budget
 
     @property
@@ -72,17 +78,13 @@ class SeenNumbers:
         """Record a number, and return whether it is new."""
         if number > self.high:
             if number > self.high + 1:
-                self._budget.take()
-                self._firsts.append(self.high + 1)
-                self._lasts.append(number - 1)
-                self._known_ns.append(at_ns)
+                self._budget.take(1)
+                self._gaps.append(KnownGap(self.high + 1, number - 1, at_ns))
             self.high = number
         elif number < self.low:
             if number < self.low - 1:
-                self._budget.take()
-                self._firsts.insert(0, number + 1)
-                self._lasts.insert(0, self.low - 1)
-                self._known_ns.insert(0, at_ns)
+                self._budget.take(1)
+                self._gaps.insert(0, KnownGap(number + 1, self.low - 1, at_ns))
             self.low = number
         elif not self._fill(number, at_ns):
             return False
@@ -94,31 +96,12 @@ class SeenNumbers:
         self.high = high
         self.count += count
 
-    def gap_of(self, number: int) -> int:
-        """Return the index of the gap that contains the number, or -1."""
-        at = bisect_right(self._firsts, number) - 1
-        return at if at >= 0 and number <= self._lasts[at] else -1
-
     def _fill(self, number: int, at_ns: int) -> bool:
-        firsts, lasts = self._firsts, self._lasts
-        at = self.gap_of(number)
+        at = find_range(self._gaps, number)
         if at < 0:
             return False
-        first, last = firsts[at], lasts[at]
-        self._budget.filled_after_ns.append(at_ns - self._known_ns[at])
-        if first == last:
-            del firsts[at], lasts[at], self._known_ns[at]
-            self._budget.left += 1
-        elif number == first:
-            firsts[at] = number + 1
-        elif number == last:
-            lasts[at] = number - 1
-        else:
-            self._budget.take()
-            lasts[at] = number - 1
-            firsts.insert(at + 1, number + 1)
-            lasts.insert(at + 1, last)
-            self._known_ns.insert(at + 1, self._known_ns[at])
+        self._budget.filled_after_ns.append(at_ns - self._gaps[at].known_ns)
+        self._budget.take(len(take_number(self._gaps, at, number)) - 1)
         return True
 
 

@@ -18,6 +18,7 @@ from topology.model.location import (
     OLD_EPOCH,
     PASSED,
 )
+from topology.model.ranges import find_range
 from topology.reorder.sequence import UNSTARTED, OpenGap, Sequence
 from topology.reorder.source import NumberedBuffer
 
@@ -53,9 +54,9 @@ def _locate_in(sequence: Sequence, number: int, max_wait_ns: int) -> dict[str, A
     waits = sequence.find_buffered(number)
     if waits is not None:
         return {**answer, **_locate_held(waits), **_explain_wait(sequence)}
-    for gap in sequence.gaps:
-        if gap.first <= number <= gap.last:
-            return {**answer, "where": AWAITED, **_describe_gap(gap)}
+    at = find_range(sequence.gaps, number)
+    if at >= 0:
+        return {**answer, "where": AWAITED, **_describe_gap(sequence.gaps[at])}
     if number > sequence.hi:
         return {**answer, "where": NOT_COME}
     lost = sequence.find_lost(number)

@@ -11,12 +11,12 @@ source with many losses would write an hour of lost ranges ten times a second.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable
-from operator import attrgetter
 from typing import Final, NamedTuple
 
 from topology.model.native import mypyc_attr
+from topology.model.ranges import find_range, first_of, take_number
 from topology.model.saved import INT, Saved, list_of, record
 from topology.model.tables import Table
 
@@ -37,7 +37,6 @@ class Lost(NamedTuple):
     lost_at_ns: int
 
 
-first_of: Final = attrgetter("first")
 RANGES: Final = list_of(record(Lost, first=INT, last=INT, known_at_ns=INT, lost_at_ns=INT))
 NO_RANGES: Final[list[Lost]] = []
 """An empty list shared by all sources that have lost nothing, since each list takes 56 bytes."""
@@ -108,25 +107,19 @@ class LostNumbers(Saved):
     def take_lost(self, number: int, now_ns: int) -> Lost | None:
         """Remove `number` from its range, and return the former range; None if it was not lost."""
         self._evict(now_ns)
-        found = self.find_lost(number)
-        if found is None:
+        at = find_range(self._ranges, number)
+        if at < 0:
             return None
-        parts = []
-        if found.first < number:
-            parts.append(found._replace(last=number - 1))
-        if number < found.last:
-            parts.append(found._replace(first=number + 1))
-        at = bisect_left(self._ranges, found.first, key=first_of)
-        self._ranges[at : at + 1] = parts
-        for each in (found, *parts):
+        found = self._ranges[at]
+        for each in (found, *take_number(self._ranges, at, number)):
             self._note(each.first)
         self._evict(now_ns)
         return found
 
     def find_lost(self, number: int) -> Lost | None:
         """Return the range that contains `number`, or None."""
-        i = bisect_right(self._ranges, number, key=first_of) - 1
-        return self._ranges[i] if i >= 0 and number <= self._ranges[i].last else None
+        at = find_range(self._ranges, number)
+        return self._ranges[at] if at >= 0 else None
 
     def _evict(self, now_ns: int) -> None:
         ranges, pages = self._ranges, self._pages

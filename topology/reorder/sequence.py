@@ -27,8 +27,9 @@ from typing import Final
 
 from topology.model.event import DEAD, Event
 from topology.model.native import mypyc_attr
+from topology.model.ranges import first_of
 from topology.model.saved import FLAG, INT, Shape, list_of, record
-from topology.reorder.lost import LostNumbers, LostPages, first_of
+from topology.reorder.lost import LostNumbers, LostPages
 
 UNSTARTED: Final = -1
 UNKNOWN: Final = -1
