@@ -55,7 +55,6 @@ from topology.config import HeaderConfig, Topology
 from topology.config.change import new_start_remedy
 from topology.flow.lanes import lane_of, number_of
 from topology.flow.replay import SavedReplay
-from topology.flow.share import renumber_offsets
 from topology.model.event import DATA, DEAD, NO_EPOCH, Event
 from topology.model.outcome import Malformed
 from topology.wire.header_writer import HeaderWriter as StampWriter
@@ -172,8 +171,8 @@ def make_origin(histories: Histories, arrangement: Arrangement, source: TopicPar
     record_of = RecordWriter(arrangement, source)
     entries: dict[str, Any] = {}
     if state or stage.alignment is not None:
-        kept_by = renumber_offsets(stage.snapshot(), numbers)
-        entries |= {f"{changelog.STATE}{key}": value for key, value in kept_by.items()}
+        stage.renumber(numbers)
+        entries |= {f"{changelog.STATE}{key}": value for key, value in stage.snapshot().items()}
     entries |= pages_of({event: stage.ledger.places_of(event) for event in kept})
     read = Read()
     for each in last:

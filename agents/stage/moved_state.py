@@ -34,9 +34,9 @@ from agents.state.stores.seal import StateTally
 from topology.clock.drift_table import DriftTable
 from topology.config.stages import MERGE
 from topology.flow.lanes import number_of
+from topology.flow.node import split_key
 from topology.flow.recut import OperatorStates, find_divided_streams
 from topology.flow.registry import ALIGN_PLACE, BY_LANE, places_of
-from topology.flow.share import prefix_of, renumber_offsets
 from topology.flow.stage import ALIGN
 from topology.model.event import Event, copy_event
 from topology.model.operator import State
@@ -69,7 +69,7 @@ class FormerTask:
         for key, value in self.entries.items():
             parts.add(key.decode(), value)
         self._ordering = {
-            key: value for key, value in parts.operators.items() if _is_ordering_key(key)
+            key: value for key, value in parts.operators.items() if split_key(key).name in ORDERING
         }
         held = sorted(self.state.stage.iter_held(), key=offset_of)
         if len(self.state.lanes) > 1:
@@ -106,19 +106,12 @@ class FormerTask:
 
     def renumber(self, numbers: Mapping[int, int]) -> State:
         """Return the operators' state with these numbers of the held events, by the former ones."""
+        stage = self.state.stage
+        stage.renumber({event.offset: numbers.get(former, former) for former, event in self.held})
         for former, event in self.held:
             event.offset = numbers.get(former, former)
-        others = {
-            key: value
-            for key, value in self.state.stage.snapshot().items()
-            if not _is_ordering_key(key)
-        }
-        return {**self._ordering, **renumber_offsets(others, numbers)}
-
-
-def _is_ordering_key(key: str) -> bool:
-    """Return whether this is a key of REORDER, CLOCK or MERGE."""
-    return prefix_of(key).rpartition("\n")[2].rstrip("/") in ORDERING
+        state = {k: v for k, v in stage.snapshot().items() if split_key(k).name not in ORDERING}
+        return self._ordering | state
 
 
 def spread(arrangement: Arrangement) -> str | None:

@@ -578,6 +578,8 @@ def model_shape(measured: Shape) -> Shape:
 class ClockModels(Table[str, SourceClock]):
     """The table of the models of the sources' clocks, whose rows rarely change."""
 
+    source_at = 0
+
     def __init__(
         self,
         clock_of: Callable[[str], SourceClock],

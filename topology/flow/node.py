@@ -16,12 +16,12 @@ A stream's name is never empty and has no line feed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from topology.config.stages import DETECTOR
+from topology.config.stages import DETECTOR, JOIN
 from topology.flow.accepted import ACCEPTED, Accepted, kind_of
 from topology.flow.ledger import Ledger
-from topology.model.composite import CompositePart
+from topology.model.composite import SEPARATOR, CompositePart
 from topology.model.event import Event, copy_event
 from topology.model.operator import NEVER, Figures, Operator
 from topology.model.outcome import Step
@@ -35,6 +35,26 @@ TIME: Final = 1
 END: Final = 2
 """The kinds of input that pass through a graph: a batch of events, time, or the end of the input.
 """
+
+
+class NodeKey(NamedTuple):
+    """A key of a stage's state: its node, and the key in the state of the node's operator.
+
+    A junction has the first of its streams. The stream is "" for a part that is not a node.
+    """
+
+    prefix: str
+    stream: str
+    name: str
+    entry: str
+
+
+def split_key(key: str) -> NodeKey:
+    begin = key.find(SEPARATOR, 1) + 1
+    if key.startswith(SEPARATOR):
+        return NodeKey(key[:begin], key[1 : begin - 1], JOIN, key[begin:])
+    end = key.find("/", begin)
+    return NodeKey(key[: end + 1], key[: begin - 1], key[begin:end], key[end + 1 :])
 
 
 class JoinInput:

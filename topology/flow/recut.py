@@ -11,15 +11,12 @@ where all lanes are.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from topology.config.stages import JOIN
 from topology.flow.lanes import Place
-from topology.flow.registry import BEGIN_LATE, BY_LANE, places_of
-from topology.flow.share import prefix_of
-from topology.model.composite import SEPARATOR
+from topology.flow.node import split_key
+from topology.flow.registry import BY_LANE, nodes_with_state
 from topology.model.operator import Plain, State
-from topology.query.passed import PASSED
 
 LanesOf = Mapping[str, Sequence[tuple[int, Place]]]
 """The lanes of each stream in one task: the number of each, and its input partition."""
@@ -36,46 +33,33 @@ class OperatorStates:
     def add(self, state: Mapping[str, Plain], lanes: LanesOf) -> None:
         """Add the state of the streams of a task, which has these lanes."""
         for key, value in state.items():
-            prefix = prefix_of(key)
-            stream, name = _parse_prefix(prefix)
-            if stream not in lanes:
+            node = split_key(key)
+            if node.stream not in lanes:
                 continue  # The alignment, or a stream that has no records in this task.
-            if name in BY_LANE:
-                place, entry = _split_lane(key[len(prefix) :], lanes[stream])
-                self._by_place.setdefault((prefix, place), {})[entry] = value
+            if node.name in BY_LANE:
+                place, entry = _split_lane(node.entry, lanes[node.stream])
+                self._by_place.setdefault((node.prefix, place), {})[entry] = value
             else:
                 self._whole[key] = value
 
     def share(self, operators: Sequence[str], lanes: LanesOf) -> State:
         """Return the state of these operators in a task that has these streams and lanes."""
         found: State = {}
-        names = places_of(operators).keys()
+        names = nodes_with_state(operators)
         for key, value in self._whole.items():
-            stream, name = _parse_prefix(prefix_of(key))
-            if stream in lanes and _is_in(name, names):
+            node = split_key(key)
+            if node.stream in lanes and node.name in names:
                 found[key] = value
         for (prefix, place), entries in self._by_place.items():
-            stream, name = _parse_prefix(prefix)
-            if name not in names:
+            node = split_key(prefix)
+            if node.name not in names:
                 continue
-            own = lanes.get(stream, ())
+            own = lanes.get(node.stream, ())
             for number, lane in own:
                 if lane == place:
                     begin = f"{prefix}{number}/" if len(own) > 1 else prefix
                     found |= {begin + entry: value for entry, value in entries.items()}
         return found
-
-
-def _parse_prefix(prefix: str) -> tuple[str, str]:
-    """Return the stream and the name of a node; a junction's are its first stream and JOIN."""
-    if prefix.startswith(SEPARATOR):
-        return prefix.strip(SEPARATOR), JOIN
-    stream, _, node = prefix.partition(SEPARATOR)
-    return stream, node.rstrip("/")
-
-
-def _is_in(name: str, names: Collection[str]) -> bool:
-    return not BEGIN_LATE.isdisjoint(names) if name == PASSED else name in names
 
 
 def _split_lane(entry: str, lanes: Sequence[tuple[int, Place]]) -> tuple[Place, str]:

@@ -34,7 +34,7 @@ from topology.flow.ledger import Ledger
 from topology.flow.node import JoinInput, Node
 from topology.model.operator import Figure, Operator
 from topology.model.payload import Payloads
-from topology.query.passed import Passed
+from topology.query.passed import PASSED, Passed
 
 CLOCK: Final = "clock"
 ALIGN_PLACE: Final = 1
@@ -119,6 +119,11 @@ def places_of(operators: Sequence[str]) -> dict[str, int]:
     if MERGE in operators:
         names += [ACCEPTED + name for name in operators if name in (WINDOW, PATTERN, JOIN)]
     return {name: FIRST_PLACE << number for number, name in enumerate(names)}
+
+
+def nodes_with_state(operators: Sequence[str]) -> set[str]:
+    """Return the names of the nodes that have state, with that of the events that have passed."""
+    return {*places_of(operators), *([PASSED] if BEGIN_LATE & {*operators} else [])}
 
 
 def operators_of(shapes: Iterable[str]) -> list[str]:

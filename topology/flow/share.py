@@ -8,28 +8,20 @@ may run in several partitions, each with its own sources. These are partitions o
 the lanes of one (`topology.flow.by_lane`). The state of a source then goes to the source's
 partition. State that concerns all sources goes to each partition. Folded clock reports are left
 out, because a worker reads the reports from their topic.
-
-In their states, operators identify held events by offset. Most operators rebuild these parts of
-their state from the events. Marks of joins are not rebuilt, so `renumber_offsets` replaces their
-offsets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from topology.clock.models import FOLDED
 from topology.config import Topology
-from topology.config.stages import JOIN
-from topology.flow.registry import BEGIN_LATE, BY_LANE, places_of
+from topology.flow.ledger import Ledger
+from topology.flow.node import split_key
+from topology.flow.registry import BY_LANE, chain_of, nodes_with_state, places_of
 from topology.flow.replay import SavedReplay
-from topology.join.marks import ABSENT, WIDE
-from topology.model.composite import SEPARATOR
 from topology.model.event import Event, copy_event
-from topology.model.operator import Plain, State
-from topology.query.passed import PASSED
-from topology.reorder.lost import LOST
-from topology.reorder.recent import RECENT
+from topology.model.operator import State
 
 LaneOf = Callable[[str, str], int | None]
 """A function that returns the lane of a source, given by stream and name; None if elsewhere."""
@@ -48,13 +40,26 @@ def share_of(
     and CLOCK, the part has only the sources that have a lane, in the state of that lane. The held
     events have their lanes.
     """
-    places = places_of(operators)
+    places, own = places_of(operators), nodes_with_state(operators)
     names = {place: name for name, place in places_of(topology.operators).items()}
-    state = {
-        own: value
-        for key, value in saved.state.items()
-        for own in _task_keys(key, places.keys(), lanes, lane_of)
+    by_lane = {
+        (stream, node.name): node.operator
+        for stream in lanes
+        for node in chain_of(topology, stream, [*BY_LANE & {*operators}], Ledger()).nodes
     }
+    state: State = {}
+    for key, value in saved.state.items():
+        node = split_key(key)
+        if node.stream not in lanes or node.name not in own:
+            continue
+        if node.name not in BY_LANE:
+            state[key] = value
+        elif not node.entry.startswith(FOLDED):
+            source = by_lane[node.stream, node.name].source_of(node.entry)
+            several = len(lanes[node.stream]) > 1
+            for lane in [lane_of(node.stream, source)] if source else lanes[node.stream]:
+                if lane is not None:
+                    state[f"{node.prefix}{lane}/{node.entry}" if several else key] = value
     held: dict[Event, int] = {}
     for event, at in saved.held.items():
         if event.stream not in lanes:
@@ -69,69 +74,3 @@ def share_of(
             copy.lane = lane or 0
             held[copy] = own_places
     return SavedReplay(saved.now_ns, state, held, saved.words)
-
-
-def _task_keys(
-    key: str, operators: Collection[str], lanes: Mapping[str, Sequence[int]], lane_of: LaneOf
-) -> Iterator[str]:
-    """Yield the keys that a key of a replay's state has in the task; none if it belongs elsewhere.
-
-    Only a key of REORDER or CLOCK that concerns all sources can have several, one for each lane.
-    """
-    prefix = prefix_of(key)
-    if prefix.startswith(SEPARATOR):
-        if JOIN in operators and prefix.strip(SEPARATOR) in lanes:
-            yield key
-        return
-    stream, _, node = prefix.partition(SEPARATOR)
-    name = node.rstrip("/")
-    if stream not in lanes:
-        return
-    if name == PASSED:
-        if not BEGIN_LATE.isdisjoint(operators):
-            yield key
-    elif name in operators and name not in BY_LANE:
-        yield key
-    elif name in operators:
-        entry = key[len(prefix) :]
-        if entry.startswith(FOLDED):
-            return
-        source = _source_of(entry)
-        found = [lane_of(stream, source)] if source else lanes[stream]
-        for lane in found:
-            if lane is not None:
-                yield f"{prefix}{lane}/{entry}" if len(lanes[stream]) > 1 else key
-
-
-def prefix_of(key: str) -> str:
-    """Return the prefix of the node to which a key belongs (`topology.flow.node`)."""
-    begin = key.find(SEPARATOR, 1) + 1
-    return key[:begin] if key.startswith(SEPARATOR) else key[: key.find("/", begin) + 1]
-
-
-def _source_of(key: str) -> str:
-    """Return the source of a key of REORDER or CLOCK, or "" if the key concerns all sources."""
-    if key.startswith(LOST):
-        return key.split("/", 3)[3]
-    if key.startswith(RECENT):
-        return key.split("/", 2)[2]
-    return key.partition("/")[2]
-
-
-def renumber_offsets(state: Mapping[str, Plain], numbers: Mapping[int, int]) -> State:
-    """Return a stage's state with other offsets of its held events.
-
-    `numbers` has the new offset of each old one.
-    """
-    found: State = {}
-    for key, value in state.items():
-        begin = len(prefix_of(key))
-        query, behind, part = key[begin:].partition(SEPARATOR)
-        if not (key.startswith(SEPARATOR) and part.startswith((ABSENT, WIDE))):
-            found[key] = value
-            continue
-        kind, number, side = part.split("/")
-        if int(number) in numbers:
-            name = f"{kind}/{numbers[int(number)]}/{side}"
-            found[f"{key[:begin]}{query}{behind}{name}"] = value
-    return found

@@ -37,7 +37,7 @@ from topology.flow.chain import Chain
 from topology.flow.graph import ACCEPTED_JOINS, Graph
 from topology.flow.lanes import Lanes, lane_of, lanes_of
 from topology.flow.ledger import Ledger
-from topology.flow.node import BATCH, END, TIME, Node
+from topology.flow.node import BATCH, END, TIME, Node, split_key
 from topology.flow.registry import ALIGN_PLACE, buffering_places, graph_of, group_by_joins
 from topology.merge.operator import Merge
 from topology.model.composite import SEPARATOR, Composite, CompositePart
@@ -319,7 +319,7 @@ class Stage(Composite):
                 yield from node.operator.iter_held()
 
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
-        met = {key.split(SEPARATOR, 2)[key.startswith(SEPARATOR)] for key in state}
+        met = {split_key(key).stream for key in state}
         # A stream whose only events are in the alignment has not begun.
         self.begin(met & self._order.keys())
         yield from super().restoring(state, held)

@@ -13,24 +13,21 @@ A mark is deleted when no join holds the event any more. So only such exceptions
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from topology.answer.frontier import NOT_YET
 from topology.model.event import Event
 from topology.model.saved import BIG, INT
 from topology.model.tables import NumberedTable
 
-ABSENT: Final = "absent/"
-WIDE: Final = "wide/"
-
 
 class Marks:
     """The marks of a join; `left` lists newly marked events until the caller clears it."""
 
     def __init__(self, sides: int) -> None:
-        self._absent: NumberedTable[int] = NumberedTable(ABSENT, INT)
-        self._wide: NumberedTable[int] = NumberedTable(WIDE, BIG)
+        self._absent: NumberedTable[int] = NumberedTable("absent/", INT)
+        self._wide: NumberedTable[int] = NumberedTable("wide/", BIG)
         self.tables: tuple[NumberedTable[Any], ...] = (self._absent, self._wide)
         self._sides = [str(side) for side in range(sides)]
         self.left: list[Event] = []
@@ -54,6 +51,11 @@ class Marks:
         table.put((event.offset, key), row)
         table.note((event.offset, key))
         self.left.append(event)
+
+    def renumber(self, numbers: Mapping[int, int]) -> None:
+        """Replace the offsets of events by others, which `numbers` has by the former ones."""
+        for table in self.tables:
+            table.rows = {(numbers.get(at, at), key): row for (at, key), row in table.rows.items()}
 
     def forget(self, event: Event) -> None:
         """Delete the marks of an event, because no query holds it any more."""

@@ -292,6 +292,9 @@ class Join(KeepingQuery):
         if self._as_of is not None:
             self._as_of.given_up_ns = given_up_ns
 
+    def renumber(self, numbers: Mapping[int, int]) -> None:
+        self.marks.renumber(numbers)
+
     def iter_held(self) -> Iterable[Event]:
         return (entry.event for entry in self._index)
 

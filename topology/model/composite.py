@@ -89,6 +89,15 @@ class Composite(Operator):
                 changes[part.prefix + key] = value
         return changes
 
+    def source_of(self, key: str) -> str:
+        prefix = self.prefix_of(key)
+        parts = [part.operator for part in self._parts if part.prefix == prefix]
+        return parts[0].source_of(key[len(prefix) :]) if parts else ""
+
+    def renumber(self, numbers: Mapping[int, int]) -> None:
+        for part in self._parts:
+            part.operator.renumber(numbers)
+
     def iter_held(self) -> Iterable[Event]:
         """Return the events that any part holds, each once."""
         held = {id(event): event for part in self._parts for event in part.iter_held()}

@@ -149,6 +149,16 @@ class Operator:
         nothing begins late.
         """
 
+    def source_of(self, key: str) -> str:
+        """Return the source that a key of the state belongs to, or "" if it is of all sources."""
+        return ""
+
+    def renumber(self, numbers: Mapping[int, int]) -> None:
+        """Replace the offsets of held events in the state, by the former ones, before `snapshot`.
+
+        Most operators save no offsets. The caller changes the events themselves.
+        """
+
     def measure(self, meter: Meter) -> None:
         """Time the queries by this meter from now on. By default there are none."""
 

@@ -27,6 +27,9 @@ class SavedOperator(Operator):
     def changes(self) -> Changes:
         return self._saved.changes(self)
 
+    def source_of(self, key: str) -> str:
+        return self._saved.source_of(key)
+
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         """Restore the state in steps; raise ShapeRefused if it cannot be read."""
         others: State = {}

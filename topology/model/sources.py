@@ -57,6 +57,8 @@ class SourceTable(Table[str, S]):
     is a short example.
     """
 
+    source_at = 0
+
     def __init__(
         self,
         prefix: str,

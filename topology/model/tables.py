@@ -33,6 +33,9 @@ class Table(Generic[K, V]):
     cost.
     """
 
+    source_at: int = -1
+    """How many slashes precede the source in the name of a row; -1 if rows have no source."""
+
     def __init__(self, prefix: str, kind: ValueKind, rows: dict[K, V] | None = None) -> None:
         """Make a table that saves each row under `prefix` and the row's key.
 
@@ -209,6 +212,14 @@ class SavedState:
         for table in self._tables:
             changes |= table.changes()
         return changes
+
+    def source_of(self, key: str) -> str:
+        """Return the source of a row, or "" if the row concerns all sources."""
+        prefix, _, name = key.partition("/")
+        for table in self._tables:
+            if table.prefix == f"{prefix}/" and table.source_at >= 0:
+                return name.split("/", table.source_at)[-1]
+        return ""
 
     def _kinds(self) -> dict[str, ValueKind]:
         return {table.prefix: table.kind for table in self._tables}

@@ -45,6 +45,8 @@ NO_RANGES: Final[list[Lost]] = []
 class LostPages(Table[Page, list[Lost]]):
     """The lost numbers of all ledgers, saved in pages, and the bounds that each ledger has."""
 
+    source_at = 2
+
     def __init__(self, max_ranges: int, memory_ns: int) -> None:
         super().__init__(LOST, RANGES)
         self.max_ranges = max_ranges

@@ -171,6 +171,8 @@ class Recent:
 class Recents(NumberedTable[list[int]]):
     """The last numbers of all sources, saved in pages by (index of the page, source)."""
 
+    source_at = 1
+
     def __init__(self, first: int) -> None:
         super().__init__(RECENT, list_of(INT))
         self._first = first

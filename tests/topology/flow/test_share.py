@@ -15,7 +15,8 @@ from tests.kit.topologies import in_code
 from tests.laws.many_streams import contents_of, text_of, topology_of
 from topology.config import Topology
 from topology.flow.replay import Replay, SavedReplay
-from topology.flow.share import renumber_offsets, share_of
+from topology.flow.share import share_of
+from topology.join.marks import Marks
 from topology.model.event import Event
 
 OF_LANE = re.compile(r"(\n(?:reorder|clock)/)(\d+)/")
@@ -115,17 +116,22 @@ def test_stream_of_other_tasks_is_left_out() -> None:
     assert {event.stream for event in share.held} <= {first}
 
 
+def test_ids_go_to_all_lanes() -> None:
+    """Pages of ids have no source, although each has a number in its place."""
+    topology = in_code("streams: {a: {reorder: {rule: time}}}")
+    saved = SavedReplay(7, {"a\nreorder/ids/5": [1, 2], "a\nreorder/line/5": 3}, {}, [])
+    share = share_of(saved, topology, ["reorder"], {"a": [0, 1]}, lambda *_: 1)
+    assert share.state == {
+        "a\nreorder/0/ids/5": [1, 2],
+        "a\nreorder/1/ids/5": [1, 2],
+        "a\nreorder/1/line/5": 3,
+    }
+
+
 def test_marks_of_joins_follow_their_events() -> None:
-    state = {
-        "\na\nj\nabsent/7/0": 1,
-        "\na\nj\nwide/9/": 5,
-        "\na\nj\nwide/8/": 5,
-        "\na\nj\nowner/7/x": 2,
-        "a\nwindow/absent/7/0": 3,
-    }
-    assert renumber_offsets(state, {7: -2, 9: -1}) == {
-        "\na\nj\nabsent/-2/0": 1,
-        "\na\nj\nwide/-1/": 5,
-        "\na\nj\nowner/7/x": 2,
-        "a\nwindow/absent/7/0": 3,
-    }
+    marks = Marks(2)
+    marks.leave_out(Event("a", "s", 0, 0, 0, 0, 7), [0])
+    marks.record_arrival(Event("b", "s", 0, 1, 0, 0, 9), 5)
+    marks.renumber({7: -2, 9: -1})
+    assert [table.snapshot() for table in marks.tables] == [{"absent/-2/0": 1}, {"wide/-1/": 5}]
+    assert marks.remaining_sides(Event("a", "s", 0, 0, 0, 0, -2), [0, 1]) == [1]
