@@ -327,8 +327,8 @@ def known_blocked(operator: Operator) -> set[str]:
     """Return the sources whose events wait in REORDER, as far as MERGE knows."""
     found = set()
     for key, value in operator.snapshot().items():
-        if key.startswith("feed/") and value[SOURCE.fields.index("blocked")]:
-            found.add(key.removeprefix("feed/"))
+        if key.startswith("source/") and value[SOURCE.fields.index("blocked")]:
+            found.add(key.removeprefix("source/"))
     return found
 
 

@@ -69,10 +69,10 @@ class OperatorRow(NamedTuple):
 
 
 ROWS: tuple[OperatorRow, ...] = (
-    OperatorRow(REORDER, build.reorder, shape=3),
+    OperatorRow(REORDER, build.reorder, shape=4),
     OperatorRow(CLOCK, build.clock, shape=2),
-    OperatorRow(MERGE, build.build_merge, shape=3),
-    OperatorRow(WINDOW, build.build_windows, shape=4),
+    OperatorRow(MERGE, build.build_merge, shape=4),
+    OperatorRow(WINDOW, build.build_windows, shape=5),
     OperatorRow(PATTERN, build.pattern, shape=4),
     OperatorRow(JOIN, build.build_joins, takes_several=True, shape=2),
     OperatorRow(DETECTOR, build.build_detectors, shape=3),

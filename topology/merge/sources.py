@@ -44,7 +44,7 @@ class KnownSources(SourceTable[SourceProgress]):
         reorder = config.reorder
         make = partial(progress_class, miss_ppm=config.miss_target_ppm)
         super().__init__(
-            "feed/", progress_class.SHAPE, make, reorder.max_sources, reorder.forget_after_ns
+            "source/", progress_class.SHAPE, make, reorder.max_sources, reorder.forget_after_ns
         )
         self.pool = Histogram(config.miss_target_ppm)
         self.errors = LargestErrors(self.rows)

@@ -53,8 +53,8 @@ class Cause(NamedTuple):
 
     Attributes:
         decided_in: The dotted name of the function that decides. It decides by saved state.
-            REORDER saves the state of a source as the row `line/<source>`, and MERGE as the row
-            `feed/<source>`. The state of the whole stream is in MERGE's own row (`Passage`).
+            REORDER saves the state of a source as the row `buffer/<source>`, and MERGE as the row
+            `source/<source>`. The state of the whole stream is in MERGE's own row (`Passage`).
         because: The end of the sentence "the event is late because ...".
         remedy: The setting that helps, or another measure.
     """

@@ -50,12 +50,11 @@ from topology.model.sources import SourceTable
 from topology.reorder.buffer import SourceBuffer, Totals
 from topology.reorder.ids import RememberedIds
 from topology.reorder.settings import ReorderConfig
-from topology.reorder.shell import SOURCES, Shell
+from topology.reorder.shell import BUFFER, SOURCES, Shell
 from topology.reorder.time_buffer import TimeBuffer, order_shape
 from topology.waiting.policy import SlackPolicy
 from topology.waiting.tail import OwnTail
 
-BUFFER: Final = "line/"
 BY_TIME: Final = Shape("reorder.by_time", 1, _now_ns=INT, _sources=SOURCES)
 count_held: Final = attrgetter("held", "source")
 bytes_held: Final = attrgetter("held_bytes", "source")

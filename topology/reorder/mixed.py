@@ -29,8 +29,9 @@ from topology.model.composite import Composite, CompositePart
 from topology.model.event import BLOCKED, DEAD, UNBLOCKED, Event, at_ns
 from topology.model.operator import Figures, Plain
 from topology.model.outcome import Step, make_dead_letter
-from topology.reorder.by_time import BUFFER, ReorderByTime
+from topology.reorder.by_time import ReorderByTime
 from topology.reorder.operator import Reorder
+from topology.reorder.shell import BUFFER
 
 BY_TIME: Final = "time-"
 """The prefix of the state keys of sources without numbers.

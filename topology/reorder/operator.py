@@ -51,10 +51,9 @@ from topology.reorder.recent import (
 from topology.reorder.sequence import UNKNOWN, UNSTARTED, OpenGap
 from topology.reorder.settings import ReorderConfig
 from topology.reorder.shared import SHARED, Shared
-from topology.reorder.shell import SOURCES, Shell
+from topology.reorder.shell import BUFFER, SOURCES, Shell
 from topology.reorder.source import SOURCE, NumberedBuffer
 
-BUFFER: Final = "lane/"
 REORDER: Final = Shape("reorder", 1, _now_ns=INT, _sources=SOURCES)
 
 

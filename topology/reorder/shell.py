@@ -29,6 +29,8 @@ from topology.reorder.buffer import SourceBuffer, Totals, name_of
 
 OWN: Final = "stream"
 """The key of the state that concerns all sources."""
+BUFFER: Final = "buffer/"
+"""The prefix of the keys of the sources' buffers."""
 SOURCES: Final = Shape("reorder.sources", 1, forgotten=INT)
 
 Buffer = TypeVar("Buffer", bound=SourceBuffer)

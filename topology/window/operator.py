@@ -75,7 +75,7 @@ from topology.window.spans import Spans
 
 QUERY: Final = "query"
 TARGET: Final = "promise"
-OF_TARGET: Final = "promise/"
+OF_TARGET: Final = "target/"
 """State keys: that of the query, that of its quality target, and the prefix of the target's parts.
 """
 KINDS: Final[Mapping[str, type[WindowKind]]] = {

@@ -48,7 +48,7 @@ def small_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def entry(number: int) -> bytes:
-    return b"state/default\nreorder/lane/source-%05d" % number
+    return b"state/default\nreorder/buffer/source-%05d" % number
 
 
 def changes_of(position: int) -> dict[bytes, bytes | None]:

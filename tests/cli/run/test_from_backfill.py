@@ -202,7 +202,7 @@ def test_split_stream_is_refused(tmp_path: Path) -> None:
 
 
 def in_reorder(*sources: str, lane: str = "") -> dict[str, Any]:
-    return {f"a\nreorder/{lane}lane/{source}": source for source in sources}
+    return {f"a\nreorder/{lane}buffer/{source}": source for source in sources}
 
 
 def with_state(folder: Path, text: str, state: GroupState, **more: Any) -> Backfilled:

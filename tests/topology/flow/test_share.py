@@ -119,12 +119,12 @@ def test_stream_of_other_tasks_is_left_out() -> None:
 def test_ids_go_to_all_lanes() -> None:
     """Pages of ids have no source, although each has a number in its place."""
     topology = in_code("streams: {a: {reorder: {rule: time}}}")
-    saved = SavedReplay(7, {"a\nreorder/ids/5": [1, 2], "a\nreorder/line/5": 3}, {}, [])
+    saved = SavedReplay(7, {"a\nreorder/ids/5": [1, 2], "a\nreorder/buffer/5": 3}, {}, [])
     share = share_of(saved, topology, ["reorder"], {"a": [0, 1]}, lambda *_: 1)
     assert share.state == {
         "a\nreorder/0/ids/5": [1, 2],
         "a\nreorder/1/ids/5": [1, 2],
-        "a\nreorder/1/line/5": 3,
+        "a\nreorder/1/buffer/5": 3,
     }
 
 

@@ -100,7 +100,7 @@ def test_many_epochs_keep_few_ranges() -> None:
     operator = merge()
     for number in range(MAX_MISSING + 100):
         operator.on_batch([event(1, 1_000 + number, epoch=number)], (1_000 + number) * MS)
-    row: Any = operator.snapshot()["feed/s"]
+    row: Any = operator.snapshot()["source/s"]
     assert len(row[SOURCE.fields.index("_missing")]) == MAX_MISSING
     assert complete_ms(operator) == 1_000
 

@@ -99,7 +99,7 @@ def test_forgotten_epoch_loses_its_pages() -> None:
 
 
 def test_older_or_other_state_is_refused() -> None:
-    older = {"now": 5, "pool": [-1, 0, [False, 0, 0, [0, 0, []]]], "lane/s": [None, None, []]}
+    older = {"now": 5, "pool": [-1, 0, [False, 0, 0, [0, 0, []]]], "buffer/s": [None, None, []]}
     by_time = ReorderByTime("default", ReorderConfig(rule="time"))
     by_time.on_batch([event(0, 0)], 0)
     mine = reorder()
@@ -124,7 +124,7 @@ def test_stray_lost_numbers_are_refused(lacks: str) -> None:
     if lacks == "epoch":
         state[page.replace("/0/", "/7/", 1)] = state.pop(page)
     else:
-        (lane,) = (key for key in state if key.startswith("lane/"))
+        (lane,) = (key for key in state if key.startswith("buffer/"))
         del state[lane]
     with pytest.raises(ShapeRefused, match="lacks epoch [07] of its lost numbers"):
         reorder().restore(state, [])

@@ -48,7 +48,7 @@ def heard(source: str, ref_ms: float, at_ms: float, **how: Any) -> Event:
     return event(source, int(ref_ms), ref_ms, {}, at_ms=at_ms, **how)
 
 
-@pytest.mark.parametrize("part", ["junk", "promise/of/a"])
+@pytest.mark.parametrize("part", ["junk", "target/of/a"])
 def test_unknown_parts_are_refused(part: str) -> None:
     fresh = windows()
     state = {name: row for name, row in windows().snapshot().items() if name != TARGET}
@@ -391,7 +391,7 @@ def test_idle_changelog_gets_no_tables(sources: int) -> None:
         operator.on_batch([watermark(ms, ms, ms)], START + ms * MS)
         assert size_of(operator.changes()) < 500
     operator.on_batch([heard("s7", 3_000, 3_000)], START + 3_000 * MS)
-    assert [key for key in operator.changes() if "/of/" in key] == ["promise/of/s7"]
+    assert [key for key in operator.changes() if "/of/" in key] == ["target/of/s7"]
 
 
 def test_changed_target_removes_old_sources() -> None:
@@ -400,5 +400,5 @@ def test_changed_target_removes_old_sources() -> None:
     other.restore(state, ())
     changes = other.changes()
     removed = [key for key, value in changes.items() if value is None]
-    assert removed == [key for key in state if key.startswith("promise/of/")]
+    assert removed == [key for key in state if key.startswith("target/of/")]
     assert changes.keys() - {*removed} <= other.snapshot().keys()
