@@ -31,22 +31,26 @@ from typing import Final
 
 from topology.flow.lanes import Lanes
 from topology.model.event import NO_EPOCH, PROGRESS, Event
-from topology.model.operator import Operator, Plain, State
+from topology.model.operator import Plain
 from topology.model.outcome import Step
-from topology.model.saved import FLAG, INT, list_of, tuple_of
+from topology.model.saved import FLAG, INT, Shape, list_of
+from topology.model.saved_operator import SavedOperator
+from topology.model.tables import SavedState
 from topology.reorder.shared import size_of
 
 NOTHING_YET: Final = -1
-STATE: Final = "lanes"
-SAVED_LANES: Final = tuple_of(INT, list_of(INT), list_of(FLAG), INT, INT)
-"""The saved fields of an alignment.
+ALIGNMENT: Final = Shape(
+    "alignment",
+    1,
+    _now_ns=INT,
+    _newest_ns=list_of(INT),
+    _waived=list_of(FLAG),
+    waivers=INT,
+    overtaken=INT,
+)
 
-They are the current time, the newest time of each upstream partition, whether each one is waived,
-and the counts `waivers` and `overtaken`.
-"""
 
-
-class Alignment(Operator):
+class Alignment(SavedOperator):
     """An operator that releases the events of several upstream partitions in one order."""
 
     def __init__(self, lanes: Lanes, max_queued: int, max_queued_bytes: int = 256 << 20) -> None:
@@ -55,7 +59,9 @@ class Alignment(Operator):
         self._max_queued = max_queued
         self._max_queued_bytes = max_queued_bytes
         self._bytes = 0
+        self._saved = SavedState("lanes", ALIGNMENT)
         self._newest_ns = [NOTHING_YET] * partitions
+        """The newest time of each upstream partition."""
         self._waits = [lane in lanes.awaited for lane in range(partitions)]
         self._queues: list[deque[Event]] = [deque() for _ in range(partitions)]
         self._listed = [0] * partitions
@@ -227,24 +233,25 @@ class Alignment(Operator):
             if queue:
                 heappush(heads, (queue[0].at_ns, lane))
 
-    def snapshot(self) -> State:
-        waits, awaited = self._waits, self._lanes.awaited
-        waived = [lane in awaited and not each for lane, each in enumerate(waits)]
-        row = (self._now_ns, self._newest_ns, waived, self.waivers, self.overtaken)
-        return {STATE: SAVED_LANES.dump(row)}
+    @property
+    def _waived(self) -> list[bool]:
+        """Whether each upstream partition is no longer waited for because it held up the others."""
+        awaited = self._lanes.awaited
+        return [lane in awaited and not waits for lane, waits in enumerate(self._waits)]
+
+    @_waived.setter
+    def _waived(self, waived: list[bool]) -> None:
+        for lane in self._lanes.awaited & frozenset(range(len(waived))):
+            self._waits[lane] = not waived[lane]
 
     def iter_held(self) -> Iterable[Event]:
         for queue in self._queues:
             yield from queue
 
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
-        if STATE in state:
-            row = SAVED_LANES.load(state[STATE], self, STATE)
-            self._now_ns, newest_ns, waived, self.waivers, self.overtaken = row
-            self._newest_ns[: len(newest_ns)] = newest_ns
-            for lane in self._lanes.awaited & frozenset(range(len(waived))):
-                self._waits[lane] = not waived[lane]
-            self._frontier = self._find_frontier()
+        yield from super().restoring(state, held)
+        self._newest_ns += [NOTHING_YET] * (len(self._queues) - len(self._newest_ns))
+        self._frontier = self._find_frontier()
         for event in held:
             self._buffer(event)
         self._listed = [len(queue) for queue in self._queues]
