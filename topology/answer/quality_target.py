@@ -39,7 +39,7 @@ from topology.answer.settings import QualityConfig
 from topology.model.event import BYE, Event
 from topology.model.native import mypyc_attr
 from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State, total
-from topology.model.saved import INT, SavedPart, Shape, ValueKind, row_of
+from topology.model.saved import INT, PLAIN, SavedPart, Shape, ValueKind, tuple_of
 from topology.model.tables import read_rows, refuse_others
 from topology.waiting.budget import PPM
 from topology.waiting.driver import DRIVER, Closing, Decision, WindowDriver
@@ -57,6 +57,8 @@ Beyond this number, the oldest counts as missed.
 
 
 TARGET: Final = Shape("answer.target", 1, _observed_events=INT, _late_events=INT, _driver=DRIVER)
+SAVED: Final = tuple_of(INT, INT, PLAIN)
+"""A saved target: a checksum of its settings, `closed_ns`, and the other fields."""
 
 
 def target_figures(first: str) -> dict[str, Figure]:
@@ -219,15 +221,14 @@ class QualityTarget(SavedPart):
     # -- State -------------------------------------------------------------------------------------
 
     def dump(self) -> Plain:
-        return [self._waits, self.closed_ns, self._shape.dump(self)]
+        return SAVED.dump((self._waits, self.closed_ns, self._shape.dump(self)))
 
     def load(self, plain: Plain) -> bool:
         """Read a dumped state, and return whether it fits these settings.
 
         If it does not, only its `closed_ns` is used.
         """
-        waits, closed_ns, row = row_of(plain, PERHAPS_TARGET, 3)
-        self.closed_ns = INT.load(closed_ns, self, "closed_ns")
+        waits, self.closed_ns, row = SAVED.load(plain, self, "target")
         if waits == self._waits:
             self._shape.put(self, row)
         return bool(waits == self._waits)

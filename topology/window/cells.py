@@ -176,7 +176,8 @@ class CellsKind(ValueKind):
     """The stored form of the cells that the `makers` make."""
 
     def __init__(self, makers: Makers) -> None:
-        super().__init__("cells", is_plain=False)
+        shapes = [cell.SHAPE for cell in makers.fresh()]
+        super().__init__("cells", is_plain=False, kinds=shapes)
         self._makers = makers
 
     def dump(self, value: RowCells) -> Plain:

@@ -235,7 +235,7 @@ def test_distinct_count_becomes_lower_bound() -> None:
     assert one.bounds(()) == (MAX_DISTINCT, MAX_DISTINCT)
     one.merge(other)
     assert one.bounds(()) == (MAX_DISTINCT, None)
-    assert one.dump() is None
+    assert one.seen is None
 
 
 @given(st.one_of(st.text(), st.booleans(), st.integers(), st.floats(-1e300, 1e300)))

@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from topology.model.operator import Plain
-from topology.model.saved import pack, unpack
+from topology.model.saved import SCALAR, Shape
 from topology.query.numbers import number
 from topology.window.aggregates.cell import AggregateCell, Bounds, Placed
-from topology.window.aggregates.scalars import First
+from topology.window.aggregates.scalars import FIRST, First
 
 
 class AtLargest(AggregateCell):
@@ -26,6 +25,7 @@ class AtLargest(AggregateCell):
     A value to add is a pair of the value and its rank.
     """
 
+    SHAPE = Shape("window.at_largest", 1, rank=SCALAR, rows=FIRST)
     __slots__ = ("rank", "rows")
 
     sign = 1
@@ -72,15 +72,6 @@ class AtLargest(AggregateCell):
         if self.rank is None:
             return True
         return bool(other.rank >= self.rank if self.sign > 0 else other.rank <= self.rank)
-
-    def dump(self) -> Plain:
-        return None if self.rank is None else [pack(self.rank), self.rows.dump()]
-
-    def load(self, state: Plain) -> None:
-        if state is not None:
-            rank, rows = state
-            self.rank = unpack(rank)
-            self.rows.load(rows)
 
 
 class AtLeast(AtLargest):

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-from topology.model.operator import Plain
+from topology.model.saved import Saved
 
 Bounds = tuple[Any, Any]
 
@@ -44,7 +44,7 @@ class Placed(Protocol):
     seq: int
 
 
-class AggregateCell:
+class AggregateCell(Saved):
     """The values of one field, in the form that one or several aggregates need.
 
     A cell implements `value`, `is_sure` and `bounds` only if it serves a single function.
@@ -78,12 +78,6 @@ class AggregateCell:
     def bounds(self, possibles: Sequence[Any]) -> Bounds:
         value = self.value()
         return (None, None) if possibles else (value, value)
-
-    def dump(self) -> Plain:
-        raise NotImplementedError
-
-    def load(self, state: Plain) -> None:
-        raise NotImplementedError
 
 
 def merge_cells(one: Any, others: Iterable[Any]) -> Any:

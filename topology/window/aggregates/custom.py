@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from topology.model.operator import Plain
+from topology.model.saved import PLAIN, Shape
 from topology.query.numbers import number
 from topology.window.aggregates.cell import AggregateCell, Placed
 
@@ -47,6 +48,7 @@ class Custom(AggregateCell):
     `failures[0]` counts these exceptions. If the window has uncertain events, both bounds are None.
     """
 
+    SHAPE = Shape("window.custom", 1, state=PLAIN)
     __slots__ = ("failures", "function", "state")
 
     def __init__(self, function: Function, failures: list[int]) -> None:
@@ -74,9 +76,3 @@ class Custom(AggregateCell):
         except Exception:  # noqa: BLE001 - a user's code
             self.failures[0] += 1
             return otherwise
-
-    def dump(self) -> Plain:
-        return self.state
-
-    def load(self, state: Plain) -> None:
-        self.state = state

@@ -13,12 +13,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from topology.model.operator import Plain
-from topology.model.saved import pack, unpack
+from topology.model.saved import INT, SCALAR, TEXT, Shape, list_of, optional, tuple_of
 from topology.query.numbers import text_of, to_json_number
 from topology.window.aggregates.cell import AggregateCell, Bounds, Placed, merge_cells
 
 MAX_DISTINCT: Final = 10_000
+FIRST: Final = Shape(
+    "window.first",
+    1,
+    best=optional(tuple_of(INT, TEXT, INT, INT)),
+    found=SCALAR,
+    far=INT,
+    edges=list_of(tuple_of(INT, TEXT)),
+)
 
 
 class First(AggregateCell):
@@ -33,7 +40,8 @@ class First(AggregateCell):
         edges: The earliest starts of such intervals, for at most two sources.
     """
 
-    __slots__ = ("best", "edges", "far", "found")
+    SHAPE = FIRST
+    __slots__ = FIRST.fields
 
     sign = 1
 
@@ -91,20 +99,6 @@ class First(AggregateCell):
             near >= self.far or source == best[1] for near, source in self.edges
         )
 
-    def dump(self) -> Plain:
-        if self.best is None:
-            return None
-        edges = [list(edge) for edge in self.edges]
-        return [list(self.best), pack(self.found), self.far, edges]
-
-    def load(self, state: Plain) -> None:
-        if state is None:
-            return
-        best, found, self.far, edges = state
-        self.best = (best[0], best[1], best[2], best[3])
-        self.found = unpack(found)
-        self.edges = [(near, source) for near, source in edges]
-
 
 class Last(First):
     """The last value of a field: `First` with negated times."""
@@ -117,6 +111,7 @@ class Last(First):
 class Distinct(AggregateCell):
     """The texts of the distinct values; `seen` is None after more than `MAX_DISTINCT` of them."""
 
+    SHAPE = Shape("window.distinct", 1, seen=optional(list_of(TEXT, set)))
     __slots__ = ("seen",)
 
     def __init__(self) -> None:
@@ -145,9 +140,3 @@ class Distinct(AggregateCell):
     def bounds(self, possibles: Sequence[Any]) -> Bounds:
         together = merge_cells(self, possibles)
         return self.value(), None if together.seen is None else together.value()
-
-    def dump(self) -> Plain:
-        return None if self.seen is None else sorted(self.seen)
-
-    def load(self, state: Plain) -> None:
-        self.seen = None if state is None else set(state)

@@ -35,7 +35,7 @@ from math import ceil, log
 from sys import float_info
 from typing import Any, Final
 
-from topology.model.operator import Plain
+from topology.model.saved import INT, SCALAR, Shape, dict_of, tuple_of
 from topology.query.numbers import to_json_number
 from topology.window.aggregates.cell import AggregateCell, Bounds, Placed
 
@@ -82,6 +82,7 @@ def to_real(value: Any) -> Any:
 class Quantile(AggregateCell):
     """A sketch for the quantile at `ppm` millionths."""
 
+    SHAPE = Shape("window.quantile", 1, buckets=dict_of(INT, tuple_of(INT, SCALAR, SCALAR)))
     __slots__ = ("buckets", "ppm")
 
     def __init__(self, ppm: int) -> None:
@@ -160,12 +161,6 @@ class Quantile(AggregateCell):
                     if extreme is None or sign * value_found < sign * extreme:
                         extreme = value_found
         return extreme
-
-    def dump(self) -> Plain:
-        return [[bucket, *values] for bucket, values in sorted(self.buckets.items())]
-
-    def load(self, state: Plain) -> None:
-        self.buckets = {bucket: (n, least, largest) for bucket, n, least, largest in state}
 
 
 def _make_runs(possibles: Sequence[Any], sign: int) -> list[tuple[Any, int]]:

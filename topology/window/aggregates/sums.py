@@ -21,8 +21,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
-from topology.model.operator import Plain
-from topology.model.saved import INT
+from topology.model.saved import INT, Shape
 from topology.query.numbers import (
     WEIGHT_BITS,
     WHOLE_WEIGHT,
@@ -57,6 +56,7 @@ class Additive(AggregateFunction):
 class Events(AggregateCell):
     """The number of events that meet a condition, which `Count` reads as it reads a row."""
 
+    SHAPE = Shape("window.events", 1, events=INT)
     __slots__ = ("events",)
 
     def __init__(self) -> None:
@@ -67,12 +67,6 @@ class Events(AggregateCell):
 
     def merge(self, other: Any) -> None:
         self.events += other.events
-
-    def dump(self) -> Plain:
-        return self.events
-
-    def load(self, state: Plain) -> None:
-        self.events = INT.load(state, self, "events")
 
 
 class Count(Additive):

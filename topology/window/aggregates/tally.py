@@ -11,12 +11,13 @@ from __future__ import annotations
 from math import nan
 from typing import Any, Final
 
-from topology.model.operator import Plain
-from topology.model.saved import pack, unpack
+from topology.model.saved import BIG, INT, SCALAR, Shape
 from topology.window.aggregates.cell import AggregateCell, Placed
 
 SCALES: Final = [2.0**shift for shift in range(1_024)]
 """The powers of 2, from 2^0 on, that a double can represent."""
+
+TALLY: Final = Shape("window.tally", 1, n=INT, total=BIG, shift=INT, least=SCALAR, largest=SCALAR)
 
 
 class Tally(AggregateCell):
@@ -31,7 +32,8 @@ class Tally(AggregateCell):
         largest: The largest value, by the same rule.
     """
 
-    __slots__ = ("largest", "least", "n", "shift", "total")
+    SHAPE = TALLY
+    __slots__ = TALLY.fields
 
     def __init__(self) -> None:
         self.n = 0
@@ -115,17 +117,11 @@ class Tally(AggregateCell):
         twin.least, twin.largest = self.least, self.largest
         return twin
 
-    def dump(self) -> Plain:
-        return [self.n, pack(self.total), self.shift, pack(self.least), pack(self.largest)]
-
-    def load(self, state: Plain) -> None:
-        self.n, total, self.shift, least, largest = state
-        self.total, self.least, self.largest = unpack(total), unpack(least), unpack(largest)
-
 
 class Squares(Tally):
     """A tally that also has the sum of the squares of the values, in units of 2^-(2 shift)."""
 
+    SHAPE = TALLY.with_more("window.squares", 1, squares=BIG)
     __slots__ = ("squares",)
 
     def __init__(self) -> None:
@@ -153,14 +149,6 @@ class Squares(Tally):
         twin = Squares()
         twin.merge(self)
         return twin
-
-    def dump(self) -> Plain:
-        return [*super().dump(), pack(self.squares)]
-
-    def load(self, state: Plain) -> None:
-        *tally, squares = state
-        super().load(tally)
-        self.squares = unpack(squares)
 
 
 def scale_of(shift: int) -> float:
