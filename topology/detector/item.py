@@ -73,7 +73,6 @@ class Seen:
         epoch: int = 0,
         seq: int = 0,
         error_ns: int = 0,
-        *,
         unsure: bool = False,
     ) -> None:
         self.unsure = unsure

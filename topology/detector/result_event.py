@@ -26,7 +26,6 @@ from topology.answer.frontier import NOT_YET
 from topology.detector.cursor import DetectorOutput
 from topology.detector.item import EVENT, KEY, Key, LogEntry, Seen
 from topology.detector.values import VALUE
-from topology.model.operator import Plain
 from topology.model.result import (
     RETRACT,
     SURE,
@@ -35,7 +34,7 @@ from topology.model.result import (
     Result,
     WindowResult,
 )
-from topology.model.saved import BIG, FLAG, INT, TEXT, ValueKind, row_of, tuple_of
+from topology.model.saved import BIG, FLAG, INT, PLAIN, TEXT, record
 from topology.model.tables import Table
 from topology.query.numbers import scalar_of
 
@@ -142,33 +141,18 @@ def _make_seen(
 
 # -- state -----------------------------------------------------------------------------------------
 
-_SAVED: Final = tuple_of(TEXT, KEY, TEXT, VALUE, TEXT, INT, BIG, FLAG)
-"""The stored form of an event: a name or the text of a key, the item's key, and other fields."""
-
-
-def _dump(text: str, key: Key, seen: Seen) -> Plain:
-    parts = (seen.type, seen.payload, seen.source, seen.seq, seen.error_ns, seen.unsure)
-    return _SAVED.dump((text, key, *parts))
-
-
-def _load(plain: Plain) -> tuple[str, Key, Seen]:
-    text, key, type_, payload, source, seq, error_ns, unsure = _SAVED.load(plain, None, "")
-    return text, key, Seen(type_, key[0], payload, source, 0, seq, error_ns, unsure=unsure)
-
-
-class SavedEvent(ValueKind):
-    """The stored form of an event that was made from a result."""
-
-    def dump(self, value: ResultEvent) -> Plain:
-        return [_dump(value.name, value.key, value.seen), value.is_current]
-
-    def load(self, plain: Plain, owner: Any, field: str) -> ResultEvent:
-        event, is_current = row_of(plain, self, 2)
-        name, key, seen = _load(event)
-        return ResultEvent(name, is_current, key, seen)
-
-
-SAVED_EVENT: Final = SavedEvent(f"event {_SAVED.name}", is_plain=False)
+SEEN: Final = record(
+    Seen,
+    type=TEXT,
+    time_ns=INT,
+    payload=VALUE,
+    source=TEXT,
+    epoch=INT,
+    seq=INT,
+    error_ns=BIG,
+    unsure=FLAG,
+)
+SAVED_EVENT: Final = record(ResultEvent, name=TEXT, is_current=FLAG, key=KEY, seen=SEEN)
 
 
 class KeptResult(NamedTuple):
@@ -178,15 +162,9 @@ class KeptResult(NamedTuple):
     entry: LogEntry
 
 
-class SavedResult(ValueKind):
-    """The stored form of a `KeptResult`. The name of the event is the key of its row."""
-
-    def dump(self, value: KeptResult) -> Plain:
-        return _dump(value.key_text, value.entry.key, value.entry.seen)
-
-    def load(self, plain: Plain, owner: Any, field: str) -> KeptResult:
-        key_text, key, seen = _load(plain)
-        return KeptResult(key_text, LogEntry(seen, None, key, field))
+# The `event` of such an entry is None.
+ENTRY: Final = record(LogEntry, seen=SEEN, event=PLAIN, key=KEY, name=TEXT)
+KEPT: Final = record(KeptResult, key_text=TEXT, entry=ENTRY)
 
 
 class ResultLog(Table[str, KeptResult]):
@@ -197,7 +175,7 @@ class ResultLog(Table[str, KeptResult]):
     """
 
     def __init__(self, prefix: str) -> None:
-        super().__init__(prefix, SavedResult(f"result {_SAVED.name}", is_plain=False))
+        super().__init__(prefix, KEPT)
 
     def keep(self, name: str, key_text: str, entry: LogEntry) -> None:
         self.put(name, KeptResult(key_text, entry))

@@ -265,7 +265,7 @@ _GROUP_OF: Final[Mapping[str, Callable[[list[Any]], Any]]] = {
     "s": set,
     "z": frozenset,
     "d": lambda parts: dict(zip(parts[::2], parts[1::2], strict=True)),
-    "e": lambda parts: Seen(*parts[:-1], unsure=parts[-1]),
+    "e": lambda parts: Seen(*parts),
 }
 
 

@@ -75,7 +75,7 @@ ROWS: tuple[OperatorRow, ...] = (
     OperatorRow(WINDOW, build.build_windows, shape=5),
     OperatorRow(PATTERN, build.pattern, shape=4),
     OperatorRow(JOIN, build.build_joins, takes_several=True, shape=2),
-    OperatorRow(DETECTOR, build.build_detectors, shape=3),
+    OperatorRow(DETECTOR, build.build_detectors, shape=4),
 )
 
 STATE_NUMBER: Final = sum(row.shape for row in ROWS)
