@@ -130,12 +130,12 @@ test-all: ## both, as CI does, and the containers
 	@$(MAKE) containers
 
 containers: $(DEV) jars ## the image, make up and testcontainers, on a private Docker engine of root's; half an hour (ARGS=...)
-	@$(PY) -m pytest -m containers tests/containers $(ARGS)
+	@$(PY) -m pytest -m containers tests/infra/containers $(ARGS)
 
 # None of these waits for another process, so a worker for each core is enough.
 test-quick: style ## style, and what a change in the core needs and takes below a second each
 	@$(PY) -m pytest -q -n auto --dist worksteal $(ARGS) -m "not kafka and not slow and not chaos and not long" \
-	    tests/topology tests/oracle tests/laws/test_order.py tests/laws/test_figures.py tests/test_tidy.py
+	    tests/topology tests/laws/test_order.py tests/laws/test_figures.py tests/test_tidy.py
 
 # A test that fails, as the one that wants each test in a tier, has its seconds too.
 CATCHES := build/mutants/54-1-turn-0-catches
@@ -191,13 +191,13 @@ chaos: $(DEV) $(SPARK) services ## kill -9, pauses, broker restarts, late reques
 
 # A cluster that is there has its images.
 kubernetes: $(DEV) $(if $(INORDER_KUBECONFIG),,jars) ## the chart on a node of Kubernetes while its pods are replaced and killed, as root; or on the cluster of INORDER_KUBECONFIG
-	@$(PY) -m pytest -m kubernetes --verbose $(ARGS) tests/kubernetes
+	@$(PY) -m pytest -m kubernetes --verbose $(ARGS) tests/infra/kubernetes
 
 # `make test-rest` takes the seeds of one day (tests/seeds.py): here are those of all days, and for patterns more.
 laws: $(DEV) spark-setup ## the seeds of all days, patterns over ten thousand streams, and what else is long (ARGS=...)
 	@INORDER_DAY=0-49 $(PY) -m pytest -n $(JOBS) --timeout 1800 tests/topology/pattern $(ARGS)
 	@INORDER_DAY=0-6 $(PY) -m pytest -n $(JOBS) --timeout 1800 --ignore tests/topology/pattern \
-	    tests/topology tests/laws tests/oracle tests/simulation tests/cli/files/test_replay_cuts.py tests/cli/audit \
+	    tests/topology tests/laws tests/simulation tests/cli/files/test_replay_cuts.py tests/cli/audit \
 	    tests/codec tests/recordings tests/inorder/test_ordering.py tests/agents/stage/test_input_lag.py \
 	    tests/agents/stage/test_formats_inlet.py tests/spark_analytics/test_topic_source.py \
 	    tests/spark_analytics/backfill/test_stretches.py $(ARGS)

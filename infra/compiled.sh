@@ -10,7 +10,7 @@ infra/compiled_tree.sh "$python"
 [[ ! -d ../shared/data ]] || export INORDER_DATA="${INORDER_DATA:-$(realpath ../shared/data)}"
 cd build/compiled
 chosen=()
-for tests in tests/topology tests/benchmarks/published tests/laws tests/oracle tests/simulation \
+for tests in tests/topology tests/benchmarks/published tests/laws tests/simulation \
     tests/agents/stage/test_{arrival,inlet,outlet,outbox}.py tests/agents/state/test_held.py \
     tests/agents/watch/metrics/test_worker.py tests/inorder/test_dropped_ordering.py; do
     [[ ! -e $tests ]] || chosen+=("$tests")

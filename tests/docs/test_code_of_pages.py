@@ -16,7 +16,7 @@ from inorder import SequencedProducer, SigningKey
 from inorder.signing_keys import parse_master_keys
 from tests import ROOT
 from tests.cli.invoking import inorder
-from tests.cli.test_pages import part_of
+from tests.docs.test_pages import part_of
 
 EXAMPLES = ROOT / "docs/examples"
 
@@ -38,7 +38,7 @@ def test_ci_page_has_a_passing_test() -> None:
 
 
 def test_ci_page_shows_kafka_example() -> None:
-    """tests/containers/test_on_containers.py runs that example."""
+    """tests/infra/containers/test_on_containers.py runs that example."""
     example = (EXAMPLES / "kafka_test.py").read_text(encoding="utf-8")
     assert example.endswith(block("docs/guides/test_in_ci.md", "python", "DockerContainer"))
 

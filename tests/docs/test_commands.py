@@ -1,8 +1,8 @@
 """Laws of the pages: a reader could type every command that a page shows.
 
 Our programs accept the words and options. Targets, files, chart values, variables and metrics
-exist. Output is tested by tests/cli/test_pages.py, by tests/docs/test_on_kafka.py, and by the tests
-that the pages name.
+exist. Output is tested by tests/docs/test_pages.py, by tests/docs/test_on_kafka.py, and by the
+tests that the pages name.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ ELSEWHERE = {
     "dev": "tests/end_to_end/test_dev.py",
     "keys": "tests/docs/test_code_of_pages.py",
     "recut": "tests/end_to_end/test_recut.py",
-    "replay": "tests/cli/test_pages.py",
+    "replay": "tests/docs/test_pages.py",
     "spark": "tests/spark_analytics/backfill/test_backfill.py",
     "--take-over": "tests/end_to_end/test_change.py",
 }
@@ -187,7 +187,7 @@ def test_page_commands_work(ground: Ground) -> None:
         for each in told(page)
         if each not in ground.typed and not ELSEWHERE.keys() & {*each.words}
     }
-    left = {each for each in left if "docs/examples/" not in each}  # in tests/cli/test_pages.py
+    left = {each for each in left if "docs/examples/" not in each}  # in tests/docs/test_pages.py
     assert left == set(), "what a page has typed is run here, or named with the test that does"
     assert all((ROOT / test).is_file() for test in ELSEWHERE.values())
 

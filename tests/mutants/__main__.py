@@ -34,7 +34,7 @@ from tests.mutants.trial import Trial
 ROOMS: Final = ("agents", "topology")
 FOLDERS: Final = (
     *(f"tests/{room}" for room in ROOMS),
-    *("tests/laws", "tests/oracle", "tests/simulation"),
+    *("tests/laws", "tests/simulation"),
 )
 UNCAUGHT: Final = Path(__file__).with_name("uncaught.txt")
 FOUND: Final = ROOT / "build/mutants"

@@ -1,6 +1,6 @@
 """Examples: a recording with several partitions, its order, its bounds and its refusals.
 
-A law shows that its replay matches a worker's task (tests/laws/test_replay_of_partitions.py).
+A law shows that its replay matches a worker's task (tests/recordings/test_replay_of_partitions.py).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ TEST: Final = re.compile(
 
 ALWAYS: Final[Mapping[str, Sequence[str]]] = {
     # The commands of the README and of the tutorial.
-    "tests/cli/test_pages.py": ["test_page_shows_the_real_output"],
+    "tests/docs/test_pages.py": ["test_page_shows_the_real_output"],
     "tests/docs/test_on_kafka.py": ["test_page_commands_work"],
     "tests/end_to_end/test_dev.py": ["test_tutorial_commands_work", "test_dev_runs_without_java"],
     # A new test must get a tier.
@@ -34,7 +34,7 @@ ALWAYS: Final[Mapping[str, Sequence[str]]] = {
     "tests/end_to_end/test_worker.py": ["test_worker_replaces_a_killed_stage"],
     # Spark: a session, a job, a backfill, a table that is read.
     "tests/spark_analytics/test_session.py": ["test_functions_run_in_same_interpreter"],
-    "tests/spark_analytics/test_end_to_end.py": [
+    "tests/spark_analytics/jobs/test_end_to_end.py": [
         "test_streaming_job_matches_batch[disorder-tables0-shown0]"
     ],
     "tests/spark_analytics/backfill/test_backfill.py": ["test_tables_match_a_replay"],

@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from tests.oracle import merge as oracle
-from tests.oracle.merge import Item
+from tests.topology.merge import oracle
+from tests.topology.merge.oracle import Item
 from topology.config import MergeConfig
 from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, BYE, DATA, HEARTBEAT, UNBLOCKED, Event

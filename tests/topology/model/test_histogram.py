@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tests.oracle import histogram as oracle
+from tests.topology.model import oracle_histogram as oracle
 from topology.model.histogram import Histogram, bucket_of, upper_edge_ns
 from topology.reorder.timeout import FillTimes, Miss
 

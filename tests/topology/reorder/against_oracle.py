@@ -7,8 +7,17 @@ from random import Random
 from typing import Any
 
 from benchmarks.published.reorder import PacedReorder
-from tests.oracle import waits
-from tests.oracle.reorder import AUTO, DUPLICATE, EMITTED, HELD, LATE, Answer, Arrival, reorder
+from tests.topology.reorder import oracle_waits as waits
+from tests.topology.reorder.oracle import (
+    AUTO,
+    DUPLICATE,
+    EMITTED,
+    HELD,
+    LATE,
+    Answer,
+    Arrival,
+    reorder,
+)
 from topology.config import ReorderConfig
 from topology.model.event import DATA, NO_EPOCH, Event
 from topology.model.outcome import Duplicate, Gap, Late

@@ -12,9 +12,9 @@ import pytest
 
 from tests.kit.scenarios import Table, scenarios, table
 from tests.laws.streams import raw
-from tests.oracle.reorder import AUTO
 from tests.seeds import seeds_of_today
 from tests.topology.reorder.against_oracle import MS, RULES, arrivals, by_operator, by_oracle
+from tests.topology.reorder.oracle import AUTO
 from topology.config import ReorderConfig
 from topology.model.event import BLOCKED, BYE, DEAD, HEARTBEAT, NO_EPOCH, UNBLOCKED, Event
 from topology.model.late import GAP

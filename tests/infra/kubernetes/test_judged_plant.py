@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from tests.kubernetes import plant as module
-from tests.kubernetes.plant import SOURCES, Cluster, Judged, Plant, judge_events
+from tests.infra.kubernetes import plant as module
+from tests.infra.kubernetes.plant import SOURCES, Cluster, Judged, Plant, judge_events
 from tests.waiting import wait_until
 
 

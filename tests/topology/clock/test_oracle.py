@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.oracle.clock import Rounds, exact, on_grid
+from tests.topology.clock.oracle import Rounds, exact, on_grid
 from topology.clock.polygon import Bounds, Polygon, polygon_of
 
 S = 10**9

@@ -1,6 +1,6 @@
 """End to end: an engine leaves no machine setting changed.
 
-The session's engine is stopped here, so this module runs last (tests/containers/conftest.py).
+The session's engine is stopped here, so this module runs last (tests/infra/containers/conftest.py).
 """
 
 from __future__ import annotations

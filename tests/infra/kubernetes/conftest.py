@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from infra.kubernetes import node
-from tests.kubernetes.clusters import given_cluster, own_node, read_traces
-from tests.kubernetes.plant import Cluster
+from tests.infra.kubernetes.clusters import given_cluster, own_node, read_traces
+from tests.infra.kubernetes.plant import Cluster
 from tests.services import require
 
 

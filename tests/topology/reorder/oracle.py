@@ -76,7 +76,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise, takewhile
 from typing import Any, Final
 
-from tests.oracle.waits import Filled, Happening, History, Left, Opened, Rule
+from tests.topology.reorder.oracle_waits import Filled, Happening, History, Left, Opened, Rule
 
 SEVERAL: Final = 3
 REMEMBERED: Final = 256

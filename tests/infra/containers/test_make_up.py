@@ -19,11 +19,11 @@ from benchmarks.workloads import crowd
 from infra.containers.command import CommandFailed
 from infra.containers.engine import Engine
 from tests import ROOT
-from tests.containers.command import run_to_end
 from tests.end_to_end.oracle import assert_sound
 from tests.end_to_end.records import Sender
 from tests.end_to_end.setting import Setting
 from tests.end_to_end.waiting import wait_out
+from tests.infra.containers.command import run_to_end
 from tests.waiting import wait_until
 from topology.config import parse
 

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from tests.oracle import merge as m
 from tests.seeds import seeds_of_today
+from tests.topology.merge import oracle as m
 
 EVER = m.Settings(max_wait_ns=10**15, idle_after_ns=10**15)
 

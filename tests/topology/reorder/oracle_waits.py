@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from tests.oracle.histogram import HALVE_EVERY, MILLION, UNIT, Histogram
+from tests.topology.model.oracle_histogram import HALVE_EVERY, MILLION, UNIT, Histogram
 
 WARM_FILLED: Final = 32
 WARM_OPENED: Final = 100

@@ -19,7 +19,7 @@ import yaml
 from cli.local.process import find_descendants
 from infra.helm import CHART
 from infra.kubernetes.node import Node
-from tests.kubernetes.plant import BROKERS, WORKERS, Cluster, Judged, Plant, is_ready
+from tests.infra.kubernetes.plant import BROKERS, WORKERS, Cluster, Judged, Plant, is_ready
 from tests.waiting import wait_until
 
 # The first test builds the programs, which takes an hour or more on a new busy machine.

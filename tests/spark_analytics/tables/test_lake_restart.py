@@ -21,7 +21,7 @@ from spark_analytics.tables.lake import IcebergLake
 from tests.end_to_end.setting import Setting, fused, settle
 from tests.services import SharedKafka
 from tests.spark_analytics.marks import BOTH
-from tests.spark_analytics.test_upkeep import keep_up
+from tests.spark_analytics.tables.test_upkeep import keep_up
 from tests.spark_analytics.topics import (
     in_order,
     killed,

@@ -13,8 +13,8 @@ from tests.kit.events import copies
 from tests.kit.k_slack import KSlack
 from tests.kit.outputs import settled_offsets
 from tests.kit.topologies import in_code
-from tests.oracle.by_time import Arrival, Left, by_time
 from tests.seeds import seeds_of_today
+from tests.topology.reorder.oracle_by_time import Arrival, Left, by_time
 from topology.config import ReorderConfig, parse
 from topology.flow.stage import Stage
 from topology.model.event import DATA, WATERMARK, Event

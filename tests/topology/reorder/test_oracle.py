@@ -13,11 +13,29 @@ from random import Random
 import pytest
 
 from benchmarks.workloads import D1, D2, D3, Recipe, soccer
-from tests.oracle.histogram import UNIT, Histogram, upper_edge
-from tests.oracle.reorder import AUTO, DUPLICATE, EMITTED, HELD, LATE, Answer, Arrival, reorder
-from tests.oracle.waits import Filled, History, Left, Opened, fixed, miss, rfc, thesis
 from tests.seeds import seeds_of_today
 from tests.simulation.world import World
+from tests.topology.model.oracle_histogram import UNIT, Histogram, upper_edge
+from tests.topology.reorder.oracle import (
+    AUTO,
+    DUPLICATE,
+    EMITTED,
+    HELD,
+    LATE,
+    Answer,
+    Arrival,
+    reorder,
+)
+from tests.topology.reorder.oracle_waits import (
+    Filled,
+    History,
+    Left,
+    Opened,
+    fixed,
+    miss,
+    rfc,
+    thesis,
+)
 from topology.model.event import NO_EPOCH, Event
 
 MS = 1_000_000

@@ -85,7 +85,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.oracle.histogram import Histogram
+from tests.topology.model.oracle_histogram import Histogram
 
 DATA: Final = ""
 HEARTBEAT: Final = "heartbeat"

@@ -11,7 +11,7 @@ import pytest
 from infra.containers import programs
 from infra.containers.engine import Engine
 from tests import ROOT
-from tests.containers.command import run_to_end
+from tests.infra.containers.command import run_to_end
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(3600)]
 

@@ -18,7 +18,7 @@ from infra.containers import engine as engines
 from infra.containers.engine import Engine
 from infra.kubernetes import machine, node
 from infra.kubernetes.node import Node
-from tests.kubernetes.plant import SPACES, Cluster
+from tests.infra.kubernetes.plant import SPACES, Cluster
 from tests.services import require
 
 VOLUMES: Final = 4

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from functools import cache
 from itertools import permutations
-from pathlib import Path
 
 import pytest
 from aiokafka.structs import TopicPartition
 
+from tests import ROOT
 from tests.agents.records import arranged
 from topology.config import Topology, change, parse
 from topology.config.change import (
@@ -311,7 +311,7 @@ def test_other_layout_is_refused() -> None:
 
 # -- the page ------------------------------------------------------------------------------------
 
-PAGE = Path(__file__).parents[3] / "docs/operate/change.md"
+PAGE = ROOT / "docs/operate/change.md"
 
 
 def test_page_lists_the_verdicts() -> None:

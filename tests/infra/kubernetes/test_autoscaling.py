@@ -15,7 +15,7 @@ import pytest
 
 from infra.kubernetes import keda
 from infra.kubernetes.node import Node
-from tests.kubernetes.plant import SPACE, Cluster, Plant, is_ready
+from tests.infra.kubernetes.plant import SPACE, Cluster, Plant, is_ready
 from tests.waiting import wait_until
 
 # The first test builds the programs, which takes an hour or more on a new busy machine.
