@@ -17,12 +17,12 @@ from tests.cli.invoking import inorder
 from tests.end_to_end.records import read_all
 from tests.end_to_end.setting import Setting, Settles
 from tests.sinks.told import (
-    COURSE,
     STREAM,
     as_tables,
     content,
     is_overflow,
     overflows,
+    without_course,
     worked,
 )
 from tests.waiting import wait_until
@@ -55,13 +55,6 @@ def folded(setting: Setting) -> tuple[Table, Counter[str]]:
             assert revision == revisions.get(record.key, -1) + 1, "each once, and in order"
             revisions[record.key] = revision
     return table, seen
-
-
-def without_course(table: Table) -> Table:
-    return {
-        id_: {name: part for name, part in line.items() if name not in COURSE}
-        for id_, line in table.items()
-    }
 
 
 def await_tables(setting: Setting, expected: Table) -> None:

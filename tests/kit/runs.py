@@ -43,6 +43,14 @@ def results_of(operator: Runnable, *events: Event) -> list[Any]:
     return results
 
 
+def released_of(operator: Runnable, *events: Event) -> list[Event]:
+    """Return what a call for each event releases; the last instant stays open."""
+    released: list[Event] = []
+    for each in events:
+        released += operator.on_batch([each], each.at_ns).released
+    return released
+
+
 def results_to_end(operator: Runnable, batches: Iterable[list[Event]]) -> list[Any]:
     """Return the results of a call for each batch, and those at the end, at the time of the last
     event.

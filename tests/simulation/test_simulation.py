@@ -22,6 +22,7 @@ from typing import Any, Final, Protocol
 
 import pytest
 
+from tests.agents.state.stores.memory import apply_to
 from tests.kit.events import copies
 from tests.kit.places import give_back
 from tests.kit.runs import cut, held_after_restart, through_changelog
@@ -191,7 +192,7 @@ class Fused(Run):
         for batch in cut(copies(self.raw), self.rng, SIZES):
             self._add(self.stage.on_batch(batch, batch[-1].at_ns))
             if crashes and self.rng.random() < 0.2:
-                apply(through_changelog(self.stage.changes()), table)
+                apply_to(table, through_changelog(self.stage.changes()))
                 if self.rng.random() < 0.5:
                     held = held_after_restart(self.stage, self.raw, FUSED_STAMPED_FROM)
                     self.stage = new_stage(self.topology, "reorder", "merge")
@@ -273,14 +274,6 @@ class Split(Run):
 
 def new_stage(topology: Topology, *operators: str, lanes: int = 0) -> Stage:
     return Stage(topology, operators, lanes_of(topology.streams["default"].input, lanes))
-
-
-def apply(changes: dict[str, Any], table: dict[str, Any]) -> None:
-    for key, value in changes.items():
-        if value is None:
-            table.pop(key, None)
-        else:
-            table[key] = value
 
 
 def progress(at_ns: int) -> Event:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.agents.state.stores.memory import apply_to
 from tests.kit.events import copies
 from tests.kit.places import give_back
 from tests.kit.runs import held_after_restart, through_changelog
@@ -24,7 +25,6 @@ from tests.simulation.test_simulation import (
     Log,
     Run,
     Split,
-    apply,
     assert_balance,
     coordinates,
     in_order,
@@ -70,7 +70,7 @@ class Task(Run):
             if self.rng.random() < 0.2:
                 self._add(stage.on_time(0))
             if self.rng.random() < 0.2:
-                apply(through_changelog(stage.changes()), table)
+                apply_to(table, through_changelog(stage.changes()))
                 if self.rng.random() < 0.5:
                     held = self._held(stage)
                     stage = self._new()

@@ -352,6 +352,7 @@ def test_revoked_partition_is_not_committed() -> None:
     taken = [TopicPartition("results", 1)]
     setting.sink.on_fail = lambda: setting.consumer.on_revoke(setting.consumer, taken)
     assert setting.run()[-1] == ("commit", {0: 8})
+    assert setting.sink.positions == {0: 8, 1: 0}, "another member of the group moves that mark"
 
 
 def test_partition_is_paused_during_wait() -> None:
@@ -510,10 +511,13 @@ def test_store_lacking_results_is_refused(mark: int | None, reaches: int) -> Non
     assert setting.sink.known == {}
 
 
-@pytest.mark.parametrize("mark", [90, 200])
-def test_complete_store_is_accepted(mark: int) -> None:
+@pytest.mark.parametrize(
+    ("how", "mark"),
+    [(WhenBehind.REFUSE, 90), (WhenBehind.REFUSE, 200), (WhenBehind.ADOPT, 30)],
+)
+def test_store_is_accepted(how: WhenBehind, mark: int) -> None:
     """Records are read again if a user has moved the group's offsets back."""
-    setting = runner_at_90(mark=mark)
+    setting = runner_at_90(how, mark)
     assert setting.run() == [("write", [9]), ("commit", {0: 91})]
     assert setting.sink.positions == {0: max(mark, 91)}
 
@@ -603,12 +607,6 @@ def test_unmarked_store_is_adopted(caplog: pytest.LogCaptureFixture) -> None:
     assert_fails(setting, SinkUnusable, "--refill")
 
 
-def test_adopt_accepts_store_with_old_mark() -> None:
-    setting = runner_at_90(WhenBehind.ADOPT, mark=30)
-    assert setting.run() == [("write", [9]), ("commit", {0: 91})]
-    assert setting.sink.positions == {0: 91}
-
-
 def test_new_partition_needs_no_mark() -> None:
     setting = Setting(updates(0))
     assert setting.run() == [("write", [0]), ("commit", {0: 1})]
@@ -666,13 +664,3 @@ def test_new_partition_is_checked() -> None:
     with pytest.raises(SinkUnusable, match="partition 3 reaches offset 0 and not 7"):
         setting.runner.run()
     assert [what for step, what in setting.log if step == "write"] == [[0]]
-
-
-def test_marks_of_revoked_partitions_stay() -> None:
-    """Another member of the group now moves those marks."""
-    setting = Setting([Record(7, record("a", 0), of=number) for number in (0, 1)], partitions=2)
-    setting.sink.fails = 1
-    taken = [TopicPartition("results", 1)]
-    setting.sink.on_fail = lambda: setting.consumer.on_revoke(setting.consumer, taken)
-    setting.run()
-    assert setting.sink.positions == {0: 8, 1: 0}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -102,9 +102,13 @@ def standing(lines: Iterable[Line]) -> dict[str, Line]:
 
 
 def content(lines: Iterable[Line]) -> dict[str, Line]:
+    return without_course(standing(lines))
+
+
+def without_course(table: Mapping[str, Line]) -> dict[str, Line]:
     return {
         id_: {name: part for name, part in line.items() if name not in COURSE}
-        for id_, line in standing(lines).items()
+        for id_, line in table.items()
     }
 
 

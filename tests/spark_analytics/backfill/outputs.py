@@ -179,11 +179,16 @@ def tabled(out: Path) -> Lines:
     for kind, table in TABLE_OF.items():
         rows = parquet.read_table(out / table).to_pylist()
         rows.sort(key=lambda row: (row["stream"] or "", row["position"]))
-        for row in rows:
-            of_kind = lines[row["stream"], kind]
-            assert row["position"] == len(of_kind), (table, row)
-            of_kind.append(row["line"])
+        append_rows(lines, kind, rows)
     return dict(lines)
+
+
+def append_rows(lines: Lines, kind: str, rows: Iterable[Any]) -> None:
+    """Append a table's lines, which are in the order of their positions."""
+    for row in rows:
+        of_kind = lines[row["stream"], kind]
+        assert row["position"] == len(of_kind), (kind, row)
+        of_kind.append(row["line"])
 
 
 def by_query(lines: Lines) -> dict[tuple[str | None, str, str | None], list[str]]:

@@ -32,7 +32,7 @@ from spark_analytics.live.line_tables import OUTPUT, nested_of
 from spark_analytics.tables.catalog import Format
 from spark_analytics.tables.lake import open_lake
 from spark_analytics.tables.output import LakeOutput
-from tests.spark_analytics.backfill.outputs import Lines, laked, newest_lines
+from tests.spark_analytics.backfill.outputs import Lines, append_rows, laked, newest_lines
 from tests.spark_analytics.live import logs
 from tests.spark_analytics.live.logs import Log
 from tests.spark_analytics.marks import SPARK
@@ -91,10 +91,7 @@ def lines_in(spark: SparkSession, out: Path) -> Lines:
     lines: Lines = defaultdict(list)
     for kind, table in TABLE_OF.items():
         rows = read(spark, str(out), table).orderBy("stream", "position")
-        for row in rows.select("stream", "position", "line").collect():
-            of_kind = lines[row["stream"], kind]
-            assert row["position"] == len(of_kind), (table, row)
-            of_kind.append(row["line"])
+        append_rows(lines, kind, rows.select("stream", "position", "line").collect())
     return dict(lines)
 
 

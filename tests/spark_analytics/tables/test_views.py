@@ -5,7 +5,7 @@ types.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -132,15 +132,20 @@ def check_in_duckdb(history: Path) -> duckdb.DuckDBPyConnection:
     database = duckdb.connect()
     for each in statements(history, "duckdb"):
         database.sql(each)
-    windows, matches = expected_rows(history)
-    for view, columns, lines in ((BY, WINDOWS, windows), ("rise", MATCHES, matches)):
-        named = ", ".join(f'"{column}"' for column in columns)
-        own = "id, start_time, revision, final, current"
-        found = database.sql(f'SELECT {own}, {named} FROM "{view}"').fetchall()
-        assert rows(found) == lines
+    check_rows(history, '"', lambda query: database.sql(query).fetchall())
+    for view in (BY, "rise"):
         described = f'SELECT column_name, column_type FROM (DESCRIBE "{view}")'
         assert dict(database.sql(described).fetchall()).items() >= TYPES[view].items()
     return database
+
+
+def check_rows(history: Path, quote: str, fetch: Callable[[str], list[Any]]) -> None:
+    """Assert that the views have the expected rows."""
+    windows, matches = expected_rows(history)
+    own = "id, start_time, revision, final, current"
+    for view, columns, lines in ((BY, WINDOWS, windows), ("rise", MATCHES, matches)):
+        named = ", ".join(f"{quote}{column}{quote}" for column in columns)
+        assert rows(fetch(f"SELECT {own}, {named} FROM {quote}{view}{quote}")) == lines
 
 
 def test_duckdb_views_match_a_replay(history: Path) -> None:
@@ -168,12 +173,7 @@ def test_duckdb_reads_the_same_after_kills(tmp_path: Path) -> None:
 def test_spark_views_match_a_replay(history: Path, spark: SparkSession) -> None:
     for each in statements(history, "spark"):
         spark.sql(each)
-    windows, matches = expected_rows(history)
-    own = "id, start_time, revision, final, current"
-    for view, columns, lines in ((BY, WINDOWS, windows), ("rise", MATCHES, matches)):
-        named = ", ".join(f"`{column}`" for column in columns)
-        found = spark.sql(f"SELECT {own}, {named} FROM `{view}`").collect()
-        assert rows(found) == lines
+    check_rows(history, "`", lambda query: spark.sql(query).collect())
 
 
 def test_trino_gets_its_own_sql(history: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks.published.clock import RoundTripClock
 from tests.kit.events import event
+from tests.kit.runs import released_of
 from tests.laws.cases import measured_clock
 from tests.laws.streams import START
 from tests.laws.test_changes import Log
@@ -62,13 +63,6 @@ def jump_after_ten(by: int, count: int = 20) -> list[Event]:
     return events
 
 
-def stamped(operator: Clock, *events: Event) -> list[Event]:
-    released: list[Event] = []
-    for each in events:
-        released += operator.on_batch([each], each.at_ns).released
-    return released
-
-
 def round_at(arrival: int, behind: int, each_way: int = 2, server: str = "") -> Sample:
     """Return a round that ended on arrival, of a source whose clock is `behind` ms behind."""
     t1 = arrival - 2 * each_way - behind
@@ -98,34 +92,34 @@ def test_falling_offset_raises_the_time() -> None:
     table.add(Declared("s", 0, 100 * MS, 5 * MS, 0, 1))
     table.add(Declared("s", 60 * MS, 40 * MS, 5 * MS, 60 * MS, 2))
     events = [event(0, 0, 50), event(1, 20, 70), event(2, 90, 120)]
-    out = stamps(stamped(clock(table=table), *events))
+    out = stamps(released_of(clock(table=table), *events))
     assert out == [(100, 5), (100, 45), (130, 5)]
 
 
 def test_arrival_as_timestamp_is_raised() -> None:
     """Numbers 0 and 2 arrive before 1. Without timestamps the numbers give the order."""
     unstamped = [event(0, 10, 10), event(1, 30, 30), event(2, 20, 20)]
-    out = stamped(clock(), *unstamped, event(3, 15, 40))
+    out = released_of(clock(), *unstamped, event(3, 15, 40))
     assert stamps(out) == [(10, 0), (30, 0), (30, 10), (15, 0)]
 
 
 def test_falling_timestamp_widens_error() -> None:
     events = [event(0, 10, 50), event(1, 7, 50), event(2, 11, 52)]
-    (_, (fallen, error), after) = stamps(stamped(clock("estimate"), *events))
+    (_, (fallen, error), after) = stamps(released_of(clock("estimate"), *events))
     assert (fallen, error) == (7, 43 + 2 * 3)
     assert after == (11, 41)
 
 
 def test_allowed_set_back_widens_no_error() -> None:
     events = [event(0, 10, 50), event(1, 7, 50), event(2, 1, 50)]
-    out = stamps(stamped(clock("estimate", max_set_back_ns=5 * MS), *events))
+    out = stamps(released_of(clock("estimate", max_set_back_ns=5 * MS), *events))
     assert out == [(10, 40), (7, 43), (1, 43 + 2 * 9)]
 
 
 def test_set_back_begins_a_segment() -> None:
     events = [event(seq, ts, 50) for seq, ts in enumerate([8, 10, 7, 11, 12])]
-    assert [e.segment for e in stamped(clock("estimate"), *events)] == [0, 0, 1, 2, 3]
-    assert [e.segment for e in stamped(clock("trust"), *events)] == [0, 0, 0, 0, 0]
+    assert [e.segment for e in released_of(clock("estimate"), *events)] == [0, 0, 1, 2, 3]
+    assert [e.segment for e in released_of(clock("trust"), *events)] == [0, 0, 0, 0, 0]
 
 
 def test_late_event_raises_no_time() -> None:
@@ -163,7 +157,7 @@ def test_reject_leaves_no_gap() -> None:
 def test_synced_source_passes_reject() -> None:
     operator = clock("reject", table=synced(behind=HOUR))
     later = NOW + 5 * S
-    (out,) = stamped(operator, event(0, later - HOUR, later))
+    (out,) = released_of(operator, event(0, later - HOUR, later))
     ((ref_time, error),) = stamps([out])
     assert (out.kind, ref_time) == ("", later)
     assert error <= 4  # 2 ms each way, plus the drift of five seconds
@@ -173,11 +167,13 @@ def test_synced_source_passes_reject() -> None:
 
 
 def test_plausible_clock_is_kept() -> None:
-    assert stamps(stamped(clock("estimate"), *steady(5))) == [(100 * seq, 35) for seq in range(5)]
+    assert stamps(released_of(clock("estimate"), *steady(5))) == [
+        (100 * seq, 35) for seq in range(5)
+    ]
 
 
 def test_clock_behind_is_corrected_after_2_s() -> None:
-    out = stamps(stamped(clock("estimate"), *steady(40, HOUR)))
+    out = stamps(released_of(clock("estimate"), *steady(40, HOUR)))
     for seq, (ref_time, error) in enumerate(out):
         if seq < 20:  # For two seconds this can be a backlog of a right clock.
             assert (ref_time, error) == (100 * seq, 500)
@@ -187,7 +183,7 @@ def test_clock_behind_is_corrected_after_2_s() -> None:
 
 
 def test_clock_ahead_is_corrected_at_once() -> None:
-    out = stamps(stamped(clock("estimate"), *steady(40, -HOUR)))
+    out = stamps(released_of(clock("estimate"), *steady(40, -HOUR)))
     for seq, (ref_time, error) in enumerate(out):
         assert ref_time == 100 * seq + 5 - HOUR - 20
         assert 0 <= error - (480 + 10 * S if seq < 20 else 480) <= 1
@@ -196,7 +192,7 @@ def test_clock_ahead_is_corrected_at_once() -> None:
 def test_wild_timestamp_affects_no_other() -> None:
     events = steady(20)
     events[10].ts_ns += 100 * HOUR * MS
-    out = stamped(clock("estimate"), *events)
+    out = released_of(clock("estimate"), *events)
     assert stamps(out[10:11]) == [(1005 - 20, 480)]  # corrected by its own arrival
     assert stamps(out[11:]) == [(100 * seq, 35) for seq in range(11, 20)]
     assert [e.segment for e in out] == [0] * 10 + [1] + [2] * 9
@@ -204,7 +200,7 @@ def test_wild_timestamp_affects_no_other() -> None:
 
 def test_three_agreeing_events_are_a_jump() -> None:
     operator = clock("estimate")
-    out = stamped(operator, *jump_after_ten(2 * HOUR))
+    out = released_of(operator, *jump_after_ten(2 * HOUR))
     assert operator.jumps == 1
     for seq, (ref_time, _) in enumerate(stamps(out)):
         assert abs(ref_time - 100 * seq) <= 20
@@ -213,7 +209,7 @@ def test_three_agreeing_events_are_a_jump() -> None:
 
 def test_lasting_set_back_is_a_jump() -> None:
     operator = clock("estimate")
-    out = stamped(operator, *jump_after_ten(-HOUR, 200))
+    out = released_of(operator, *jump_after_ten(-HOUR, 200))
     assert operator.jumps == 1
     for seq, (ref_time, _) in enumerate(stamps(out)):
         if seq < 10 or seq >= 10 + 100:  # ten seconds
@@ -226,7 +222,7 @@ def test_lasting_set_back_is_a_jump() -> None:
 @pytest.mark.parametrize("by", [1_200, 3 * S, 15 * S, 30 * S, HOUR])
 def test_error_covers_a_set_back(by: int) -> None:
     for seq, (ref_time, error) in enumerate(
-        stamps(stamped(clock("estimate"), *jump_after_ten(-by, 200)))
+        stamps(released_of(clock("estimate"), *jump_after_ten(-by, 200)))
     ):
         assert abs(ref_time - 100 * seq) <= error
 
@@ -237,7 +233,7 @@ def test_wrong_start_costs_three_events() -> None:
     """
     events = steady(60)
     events[0].ts_ns += 12 * 365 * 24 * HOUR * MS
-    out = stamps(stamped(clock("estimate"), *events))
+    out = stamps(released_of(clock("estimate"), *events))
     assert all(abs(ref_time - 100 * seq) <= 20 for seq, (ref_time, _) in enumerate(out) if seq > 3)
 
 
@@ -247,7 +243,7 @@ def test_large_set_back_of_gateway_is_a_jump() -> None:
     for each in events:
         if each.seq % 8 in (3, 4):
             each.ts_ns -= 3 * S * MS
-    out = stamps(stamped(operator, *events))
+    out = stamps(released_of(operator, *events))
     assert operator.jumps == 1
     late = [abs(ref_time - 100 * seq) for seq, (ref_time, _) in enumerate(out) if seq > 150]
     assert max(late) <= 4 * S
@@ -257,7 +253,7 @@ def test_falling_time_without_arrivals_stays() -> None:
     """Without arrival times, the largest timestamp is the arrival time."""
     events = [event(0, 10, 10), event(1, 900, 900), event(2, 20, 900), event(3, 900, 900)]
     events[3].is_stamped = False
-    out = stamps(stamped(clock(has_arrivals=False), *events))
+    out = stamps(released_of(clock(has_arrivals=False), *events))
     assert out == [(10, 0), (900, 0), (20, 0), (900, 0)]
 
 
@@ -268,7 +264,7 @@ def test_falling_gateway_times_are_no_jump() -> None:
     events = [event(seq, start + 300 * seq - 50, start + 300 * seq) for seq in range(200)]
     for seq in (20, 21, 22, *range(40, 120)):
         events[seq].ts_ns -= 3 * S * MS
-    out = stamped(operator, *events)
+    out = released_of(operator, *events)
     assert operator.jumps == 0
     assert operator.figures()["synced"] == 1
     for seq, (ref_time, _) in enumerate(stamps(out)):
@@ -279,7 +275,7 @@ def test_delayed_event_is_no_jump() -> None:
     operator = clock("estimate")
     events = steady(20)
     events[10].ts_ns -= 5 * S * MS  # measured long ago, sent in sequence
-    out = stamped(operator, *events)
+    out = released_of(operator, *events)
     assert operator.jumps == 0
     (old_ref, old_error), after = stamps(out[10:12])
     assert (old_ref, after) == (1000 - 5 * S, (1100, 35))
@@ -294,7 +290,7 @@ def test_sample_applies_after_activation() -> None:
     last = NOW + 9 * 20
     before = event(0, NOW - 50, last + 999)
     after = event(1, NOW - 40, last + 1000)
-    (ref_before, error_before), (ref_after, _) = stamps(stamped(operator, before, after))
+    (ref_before, error_before), (ref_after, _) = stamps(released_of(operator, before, after))
     assert error_before > 0  # only nine of the ten samples apply
     assert abs(ref_before - NOW) <= 3
     assert abs(ref_after - (NOW + 10)) <= 3
@@ -307,13 +303,13 @@ def test_filling_order_is_ignored() -> None:
     for sample in samples:
         at_once.add(sample)
     first, second = clock(table=at_once), clock(table=by_and_by)
-    out = stamped(first, *events)
+    out = released_of(first, *events)
     again = []
     for original in events:
         copy = event(original.seq, original.ts_ns // MS, original.arrival_ns // MS)
         while samples and samples[0].arrival_ns <= copy.arrival_ns - 900 * MS:
             by_and_by.add(samples.pop(0))
-        again += stamped(second, copy)
+        again += released_of(second, copy)
     assert stamps(out) == stamps(again)
     assert first.snapshot() == second.snapshot()
 
@@ -322,7 +318,7 @@ def test_filling_order_is_ignored() -> None:
 def test_too_few_rounds_do_not_sync(rounds: int, settings: dict[str, Any]) -> None:
     """With `sync: none`, even ten rounds do not sync the clock."""
     operator = clock(table=synced(50, rounds=rounds), **settings)
-    (out,) = stamped(operator, event(0, NOW, NOW + 5 * S))
+    (out,) = released_of(operator, event(0, NOW, NOW + 5 * S))
     assert stamps([out]) == [(NOW, 0)]
 
 
@@ -333,7 +329,7 @@ def test_declared_offset_beats_samples() -> None:
     table.add(Declared("s", begin + 10 * S * MS, None, 0, begin, 101))
     operator = clock("trust", table=table)
     arrivals = [NOW + at * S for at in (9, 10, 19, 20)]
-    out = stamped(operator, *(event(i, at - 50, at) for i, at in enumerate(arrivals)))
+    out = released_of(operator, *(event(i, at - 50, at) for i, at in enumerate(arrivals)))
     added = [ref_time - (at - 50) for (ref_time, _), at in zip(stamps(out), arrivals, strict=True)]
     errors = [error for _, error in stamps(out)]
     assert added[1:3] == [7, 7]
@@ -348,10 +344,10 @@ def test_new_server_keeps_measured_offset() -> None:
     table = synced(behind=HOUR)
     operator = clock("trust", table=table)
     first = NOW + 5 * S
-    stamped(operator, event(0, first - HOUR, first + 5))
+    released_of(operator, event(0, first - HOUR, first + 5))
     table.add(round_at(first, HOUR, server="b"))
     later = NOW + 10 * S
-    (out,) = stamped(operator, event(1, later - HOUR, later + 5))
+    (out,) = released_of(operator, event(1, later - HOUR, later + 5))
     ((ref_time, error),) = stamps([out])
     assert abs(ref_time - later) <= error <= 8
     (explained,) = operator.explain()["clocks"]
@@ -365,13 +361,13 @@ def test_new_segment_needs_its_own_proof() -> None:
         for i in range(10):
             table.add(round_at(NOW + 20 * i + (server == "b"), 0, server=server))
     operator = clock("trust", table=table)
-    stamped(operator, event(0, NOW + 5 * S, NOW + 5 * S + 5))
+    released_of(operator, event(0, NOW + 5 * S, NOW + 5 * S + 5))
     for i in range(3):
         lie = round_at(NOW + 6 * S + 20 * i, 50, server="a")
         lie.segment = 1
         table.add(lie)
     later = NOW + 10 * S
-    (out,) = stamped(operator, event(1, later, later + 5))
+    (out,) = released_of(operator, event(1, later, later + 5))
     assert stamps([out]) == [(later, 0)]
 
 
@@ -380,7 +376,7 @@ def test_refuting_event_gets_its_arrival() -> None:
     base = NOW + 5 * S
     good = [event(seq, base + 100 * seq, base + 100 * seq + 5) for seq in range(3)]
     ahead = event(3, base + HOUR, base + 305)
-    out = stamped(operator, *good, ahead, event(4, base + 400, base + 405))
+    out = released_of(operator, *good, ahead, event(4, base + 400, base + 405))
     assert stamps(out[3:4]) == [(base + 305 - 20, 480)]
     ((ref_time, error),) = stamps(out[4:])
     assert abs(ref_time - base - 400) <= error <= 4
@@ -394,7 +390,7 @@ def test_refuted_clock_is_broken_until_sync() -> None:
     events = [event(seq, base + 100 * seq, base + 100 * seq + 5) for seq in range(10)]
     for each in events[3:]:
         each.ts_ns += HOUR * MS
-    out = stamped(operator, *events)
+    out = released_of(operator, *events)
     assert operator.jumps == 1
     for seq, (ref_time, _) in enumerate(stamps(out)):
         assert abs(ref_time - base - 100 * seq) <= 20
@@ -403,7 +399,7 @@ def test_refuted_clock_is_broken_until_sync() -> None:
     for i in range(10):
         table.add(round_at(base + 2 * S + 20 * i, behind=-HOUR))
     later = base + 10 * S
-    (last,) = stamped(operator, event(10, later + HOUR, later + 5))
+    (last,) = released_of(operator, event(10, later + HOUR, later + 5))
     ((ref_time, error),) = stamps([last])
     assert abs(ref_time - later) <= error <= 4
     (explained,) = operator.explain()["clocks"]
@@ -430,7 +426,7 @@ def test_too_old_timestamp_is_dead() -> None:
 def test_state_of_other_settings_is_used() -> None:
     table = synced(behind=50)
     first = clock("estimate", table=table)
-    stamped(first, event(0, NOW + 5 * S, NOW + 5 * S + 55))
+    released_of(first, event(0, NOW + 5 * S, NOW + 5 * S + 55))
     for unsynced, made in (
         ("trust", Clock),
         ("reject", RoundTripClock),
@@ -438,7 +434,7 @@ def test_state_of_other_settings_is_used() -> None:
     ):
         again = clock(unsynced, table=table, made=made)
         again.restore(first.snapshot(), ())
-        (out,) = stamped(again, event(1, NOW + 6 * S, NOW + 6 * S + 55))
+        (out,) = released_of(again, event(1, NOW + 6 * S, NOW + 6 * S + 55))
         ((ref_time, error),) = stamps([out])
         assert abs(ref_time - NOW - 6 * S - 50) <= error + 1
 
@@ -456,7 +452,7 @@ def test_backlog_is_no_set_back() -> None:
     outage = [(10 * S + 100 * i, 700 * S + i) for i in range(6_900)]
     after = [(700 * S + 7_000 + 100 * i, 700 * S + 7_005 + 100 * i) for i in range(20)]
     sent = steady + outage + after
-    out = stamped(operator, *(event(seq, ts, at) for seq, (ts, at) in enumerate(sent)))
+    out = released_of(operator, *(event(seq, ts, at) for seq, (ts, at) in enumerate(sent)))
     assert operator.jumps == operator.contradicted == 0
     assert inside(out, {seq: ts for seq, (ts, _) in enumerate(sent)})
 
@@ -477,7 +473,7 @@ def test_change_by_time_alone_is_saved(unsynced: str) -> None:
 
 def test_state_of_other_layout_is_refused() -> None:
     operator = clock("estimate", table=synced(behind=50))
-    stamped(operator, event(0, NOW + 5 * S, NOW + 5 * S + 55))
+    released_of(operator, event(0, NOW + 5 * S, NOW + 5 * S + 55))
     state = operator.snapshot()
     for missing in ("#shape", "stamp/s", "model/s"):
         with pytest.raises(ShapeRefused):

@@ -12,7 +12,7 @@ from tests.kit.queries import Field, Side, join_query
 from tests.seeds import seeds_of_today
 from tests.topology.join.oracle import last_word, oracle, rendered
 from tests.topology.join.streams import MS, arriving, event, history, watermark
-from tests.topology.join.test_oracle import SAME, TWO, run
+from tests.topology.join.test_oracle import SAME, TWO, count_confirmed, count_expired, run
 from tests.topology.join.test_worlds import stamped, word_of, worlds
 from tests.topology.window.streams import seeded
 from topology.join.operator import Join
@@ -140,13 +140,7 @@ def test_only_expired_events_are_left_out(outer: str) -> None:
     for seed, rng in seeded(SEEDS):
         events = history(rng, "AB", 50, errors=rng.choice(((0,), (0, 3))))
         config = config_of(outer, changes_for_ns=rng.choice((0, 5, 30)) * MS)
-        stream = arriving(rng, events, late=0.4, announced=rng.choice((0.2, 1.0)))
-        for one in stream:
-            one.complete_ns = 0  # Only `correct_for` makes rows final.
-        results, taken = run(config, stream, rng if seed % 3 == 0 else None)
-        rows = {rendered(result, config) for result in last_word(results)}
-        assert rows == oracle(taken, config), seed
-        expired += len(events) - len(taken)
+        expired += count_expired(config, events, rng, seed)
     assert expired
 
 
@@ -156,13 +150,7 @@ def test_confirmed_row_stays(outer: str) -> None:
     for seed, rng in seeded(SEEDS):
         events = history(rng, "AB", 50, errors=(0, 0, 0, 4))
         results, _ = run(config_of(outer), arriving(rng, events, late=0.3, announced=1.0))
-        sure: set[str] = set()
-        for result in results:
-            stays = (result.op, result.confidence) == ("update", CONFIRMED)
-            assert stays or result.id not in sure, seed
-            if result.confidence == CONFIRMED:
-                sure.add(result.id)
-        confirmed += len(sure)
+        confirmed += count_confirmed(results, seed)
     assert confirmed
 
 

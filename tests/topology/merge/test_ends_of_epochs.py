@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.kit.events import event as event_of
+from tests.kit.runs import released_of
 from topology.config import MergeConfig, ReorderConfig
 from topology.merge.operator import Merge
 from topology.merge.source import MAX_MISSING, SOURCE
@@ -46,26 +47,19 @@ def complete_ms(operator: Merge) -> int | None:
     return None if ns is None else ns // MS
 
 
-def feed(operator: Merge, *events: Event) -> list[Event]:
-    released: list[Event] = []
-    for each in events:
-        released += operator.on_batch([each], each.at_ns).released
-    return released
-
-
 @pytest.mark.parametrize(
     ("start", "expected"), [(0, 1_000), (2, 1_000), (3, 2_000), ("auto", 2_000)]
 )
 def test_lost_start_holds_frontier(start: Any, expected: int) -> None:
     operator = merge(start)
-    feed(operator, event(3, 1_000), event(4, 2_000))
+    released_of(operator, event(3, 1_000), event(4, 2_000))
     operator.on_time(2_100 * MS)
     assert complete_ms(operator) == expected
 
 
 def test_late_start_frees_frontier() -> None:
     operator = merge()
-    feed(operator, event(1, 1_000), event(2, 2_000))
+    released_of(operator, event(1, 1_000), event(2, 2_000))
     first = late(0, 2_200, 900)
     operator.on_batch([first], first.at_ns)
     operator.on_time(2_400 * MS)
@@ -75,7 +69,7 @@ def test_late_start_frees_frontier() -> None:
 def test_allowance_lowers_frontier() -> None:
     """A missing start lowers the frontier below the first event, by the new-source allowance."""
     operator = merge(new_source_allowance="400ms")
-    feed(operator, event(1, 1_000), event(2, 2_000))
+    released_of(operator, event(1, 1_000), event(2, 2_000))
     operator.on_time(2_100 * MS)
     assert complete_ms(operator) == 600
 
@@ -83,7 +77,7 @@ def test_allowance_lowers_frontier() -> None:
 def test_missing_start_expires() -> None:
     """After the allowed lateness, missing numbers no longer hold the frontier."""
     operator = merge()
-    feed(operator, *(event(seq, 1_000 * seq) for seq in range(1, 12)))
+    released_of(operator, *(event(seq, 1_000 * seq) for seq in range(1, 12)))
     operator.on_time(11_100 * MS)
     assert complete_ms(operator) == 11_000
 
@@ -91,7 +85,7 @@ def test_missing_start_expires() -> None:
 def test_gap_before_dead_letter_counts() -> None:
     operator = merge()
     blocked = event(0, 900, kind=BLOCKED)
-    feed(operator, blocked, event(3, 1_000, kind=DEAD), event(4, 1_100), event(5, 2_000))
+    released_of(operator, blocked, event(3, 1_000, kind=DEAD), event(4, 1_100), event(5, 2_000))
     operator.on_time(2_100 * MS)
     assert complete_ms(operator) == 1_100
 
@@ -107,7 +101,7 @@ def test_many_epochs_keep_few_ranges() -> None:
 
 def test_new_epoch_awaits_end_of_previous() -> None:
     operator = merge()
-    feed(operator, event(0, 1_000), event(1, 1_100), event(0, 1_200, epoch=1))
+    released_of(operator, event(0, 1_000), event(1, 1_100), event(0, 1_200, epoch=1))
     operator.on_time(1_600 * MS)
     assert complete_ms(operator) == 1_100
     operator.on_time(1_700 * MS)
@@ -116,8 +110,8 @@ def test_new_epoch_awaits_end_of_previous() -> None:
 
 def test_end_of_epoch_is_in_order() -> None:
     operator = merge(expected_sources=["other"], max_wait="400ms")
-    feed(operator, event(0, 1_000), event(1, 1_100), event(0, 1_200, epoch=1))
-    feed(operator, late(2, 1_250, 1_150))
+    released_of(operator, event(0, 1_000), event(1, 1_100), event(0, 1_200, epoch=1))
+    released_of(operator, late(2, 1_250, 1_150))
     released = operator.on_end(1_300 * MS).released
     numbers = [(each.epoch, each.seq, each.late) for each in released if not each.kind]
     assert numbers == [(0, 0, ""), (0, 1, ""), (0, 2, ""), (1, 0, "")]
@@ -125,7 +119,7 @@ def test_end_of_epoch_is_in_order() -> None:
 
 def test_restart_keeps_awaited_end() -> None:
     operator, again = merge(), merge()
-    feed(operator, event(0, 1_000), event(0, 1_200, epoch=1))
+    released_of(operator, event(0, 1_000), event(0, 1_200, epoch=1))
     again.restore(operator.snapshot(), list(operator.iter_held()))
     again.on_time(1_600 * MS)
     assert complete_ms(again) == 1_000
@@ -136,6 +130,6 @@ def test_restart_keeps_awaited_end() -> None:
 def test_midstream_misses_no_start() -> None:
     operator = merge()
     operator.begin_midstream()
-    feed(operator, event(7, 1_000), event(8, 2_000))
+    released_of(operator, event(7, 1_000), event(8, 2_000))
     operator.on_time(2_100 * MS)
     assert complete_ms(operator) == 2_000
