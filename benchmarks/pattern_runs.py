@@ -22,7 +22,16 @@ from benchmarks.baselines.sequence import Sequence as Asked
 from benchmarks.harness import cpu_s
 from benchmarks.workloads.keyed import SLACK_NS
 from topology.model.event import WATERMARK, Event
-from topology.model.result import EMIT, RETRACT, UPDATE, MatchResult, MatchSetResult, Overflow
+from topology.model.outcome import Step
+from topology.model.result import (
+    EMIT,
+    RETRACT,
+    UPDATE,
+    Finding,
+    MatchResult,
+    MatchSetResult,
+    Overflow,
+)
 from topology.pattern.language.parse import parse_query
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.operator import Pattern
@@ -80,23 +89,26 @@ class Cost:
 
 def measure_engine(queries: Sequence[Compiled], feed: Feed, slack: int = 0) -> Cost:
     engine = Engine(queries)
-    cost = Cost(len(feed), 0.0)
+    cost, step = Cost(len(feed), 0.0), Step(0)
     gc.collect()
     began = time.process_time()
     for entry in entries(feed):
         engine.accept(entry, 0)
         engine.advance(engine.clock_ns - slack, 0)
-        if engine.findings:
-            _count(engine, cost)
-        engine.freed.clear()
+        engine.flush(step)
+        if step.results:
+            _count(step.results, cost)
+        step.freed.clear()
     engine.end(0)
     cost.seconds = time.process_time() - began
-    _count(engine, cost)
+    engine.flush(step)
+    _count(step.results, cost)
     return cost
 
 
-def _count(engine: Engine, cost: Cost) -> None:
-    for finding in engine.findings:
+def _count(findings: list[Finding], cost: Cost) -> None:
+    """Count the findings, and remove them."""
+    for finding in findings:
         if isinstance(finding, Overflow):
             cost.overflowed += 1
         elif isinstance(finding, MatchResult | MatchSetResult):
@@ -105,7 +117,7 @@ def _count(engine: Engine, cost: Cost) -> None:
             cost.emitted += finding.op == EMIT
             cost.updated += finding.op == UPDATE
             cost.retracted += finding.op == RETRACT
-    engine.findings.clear()
+    findings.clear()
 
 
 def find_engine_matches(query: Compiled, feed: Feed) -> set[Members]:
@@ -115,7 +127,9 @@ def find_engine_matches(query: Compiled, feed: Feed) -> set[Members]:
         engine.accept(entry, 0)
     engine.end(0)
     current: dict[str, Members] = {}
-    for finding in engine.findings:
+    step = Step(0)
+    engine.flush(step)
+    for finding in step.results:
         assert isinstance(finding, MatchResult)
         parts: dict[str, tuple[int, ...]] = {}
         for member in finding.members:

@@ -35,7 +35,7 @@ from topology.flow.batches import BATCH
 from topology.flow.unmet import Unmet, pattern_requirements
 from topology.model.event import DATA, NO_EPOCH, Event
 from topology.model.late import BELOW_FRONTIER
-from topology.model.outcome import Duplicate, Late, Malformed, make_dead_letter
+from topology.model.outcome import Duplicate, Late, Malformed, Step, make_dead_letter
 from topology.model.result import RETRACT
 from topology.pattern.compile.scope import Environment
 from topology.pattern.language.check import check
@@ -312,7 +312,6 @@ def match(
 
 
 def _take_output(engine: Engine) -> Iterator[JsonObject]:
-    findings = list(engine.findings)
-    engine.findings.clear()
-    engine.freed.clear()
-    yield from map(json_lines.make_result_line, findings)
+    step = Step(0)
+    engine.flush(step)
+    yield from map(json_lines.make_result_line, step.results)

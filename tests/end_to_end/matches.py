@@ -13,6 +13,7 @@ from tests.end_to_end.records import Read, read_all
 from tests.end_to_end.setting import Setting
 from topology.config import PatternQuery
 from topology.model.event import Event
+from topology.model.outcome import Step
 from topology.model.result import MatchResult
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.run.admit import STORED
@@ -57,8 +58,9 @@ def matches_of(entries: Iterable[Entry], query: Query, least_stored: float = -1)
         engine.accept(entry, 0)
     engine.end(0)
     assert engine.counts[STORED] > least_stored
-    found = set()
-    for finding in engine.findings:
+    found, step = set(), Step(0)
+    engine.flush(step)
+    for finding in step.results:
         assert isinstance(finding, MatchResult)
         assert finding.revision == 0
         found.add(tuple((m.alias, m.source, m.epoch, m.seq) for m in finding.members))

@@ -63,7 +63,7 @@ from topology.pattern.run.admit import (
     UNSURE,
 )
 from topology.pattern.run.engine import Engine
-from topology.pattern.run.unit import BEFORE_ALL_TIME
+from topology.pattern.run.run import BEFORE_ALL_TIME
 from topology.pattern.settings import PatternQuery
 from topology.pattern.store.entry import Entry
 from topology.pattern.targets import SAVED_TARGETS
@@ -336,10 +336,7 @@ class Pattern(InstantOperator):
         return step
 
     def _finish(self, step: Step) -> None:
-        step.freed += [entry.event for entry in self._engine.freed]
-        self._engine.freed.clear()
-        step.results += self._engine.findings
-        self._engine.findings.clear()
+        self._engine.flush(step)
 
     def snapshot(self) -> State:
         return self._engine.snapshot() | super().snapshot()
@@ -357,8 +354,6 @@ class Pattern(InstantOperator):
         yield from self._saved.restoring(self, state, rest)
         entries = [Entry(event, self._payload_of(event), self._play) for event in held]
         self._engine.restore(rest, entries)
-        self._engine.freed.clear()
-        self._engine.findings.clear()
         yield len(held)
 
     def begin_late(self, since_ns: int, error_ns: int) -> None:

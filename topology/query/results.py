@@ -10,7 +10,7 @@ A result has an id and is corrected until it is final (`topology.model.result`).
 Revisions count from 0 without gaps; a retraction has a revision too.
 
 A `ResultEmitter` collects and counts the emitted results. WINDOW, JOIN and DETECTOR have subclasses
-that build the values; PATTERN has its own emitter (`topology.pattern.run.emit`).
+that build the values; PATTERN makes its own (`topology.pattern.run.match_results`).
 
 Cost: O(1). Memory: about 64 bytes for each current result, and its content.
 """

@@ -12,6 +12,7 @@ from tests.topology.pattern.oracle import oracle
 from tests.topology.pattern.unparse import unparse
 from topology.flow.stage import Stage
 from topology.model.operator import State
+from topology.model.outcome import Step
 from topology.model.result import CONFIRMED, EMIT, RETRACT, UPDATE, Finding, MatchResult, Overflow
 from topology.pattern.language.check import check
 from topology.pattern.language.parse import parse_query
@@ -175,10 +176,9 @@ def feed(engine: Engine, reader: Reader, entries: Sequence[Entry]) -> None:
 
 
 def taken(engine: Engine) -> list[Finding]:
-    findings = list(engine.findings)
-    engine.findings.clear()
-    engine.freed.clear()
-    return findings
+    step = Step(0)
+    engine.flush(step)
+    return step.results
 
 
 def compiled(pattern: str, options: str = "", within: int = 10) -> Compiled:

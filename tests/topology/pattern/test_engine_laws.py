@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 
 from tests.seeds import seeds_of_today
-from tests.topology.pattern.following import Changelog, Reader, World, fed, feed, in_step, restarted
+from tests.topology.pattern.following import (
+    Changelog,
+    Reader,
+    World,
+    fed,
+    feed,
+    in_step,
+    restarted,
+    taken,
+)
 from tests.topology.pattern.generate import (
     BEST,
     MODES,
@@ -109,8 +118,8 @@ def test_queries_do_not_disturb_each_other(part: int) -> None:
         )
         for engine in (alone, together):
             engine.end(0)
-        mine = [finding for finding in together.findings if finding.query == "q"]
-        assert mine == alone.findings, world
+        mine = [finding for finding in taken(together) if finding.query == "q"]
+        assert mine == taken(alone), world
 
 
 def test_checkpoint_writes_only_changes() -> None:
@@ -119,7 +128,7 @@ def test_checkpoint_writes_only_changes() -> None:
     engine = fed([query], [entry("A", at % 5, at, {"id": at}) for at in range(50)])
     engine.changes()
     engine.accept(entry("B", 6, 50, {"id": 7}), 0)
-    assert len(engine.levels[0].changed) == 1
+    assert len(engine.levels[0].agenda.changed) == 1
     changes = engine.changes()
     assert len(changes) == 2  # The row of the engine, and that of the unit.
     assert engine.changes().keys() == {ENGINE}

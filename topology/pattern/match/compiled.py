@@ -107,7 +107,7 @@ class Compiled:
         sets: The finder of all matches of an end event as one set; None without AS SETS.
         reads_beyond: Whether its columns read events outside the match.
         shows_apart: Whether its results do not follow from the events of the match alone, or have a
-            row for each event (`run.decide`).
+            row for each event (`run.emit`).
         steps: The steps that `tactics.followed` takes; None if it cannot follow the query.
         grading: The grader of matches by their time errors; None if the query ignores errors.
         possible: The finder of the possible matches; None without UNCERTAIN POSSIBLE.

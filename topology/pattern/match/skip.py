@@ -1,4 +1,4 @@
-"""Determines which matches an accepted match drops by SKIP; `run.decide` applies it.
+"""Determines which matches an accepted match drops by SKIP; `run.selection` applies it.
 
 Matches sorted by (start, end) are accepted or dropped one after the other. TO NEXT drops other
 matches with the start of an accepted match. PAST LAST drops those that start at or before its end.

@@ -15,7 +15,7 @@ dropped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from topology.model.event import Event
@@ -24,8 +24,8 @@ from topology.pattern.compile import expression
 from topology.pattern.match.compiled import EVERYTHING, Compiled, EntryFilter
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.uncertain.doubt import NO_DOUBT
-from topology.pattern.run.query import PartitionQuery, RunContext, Wiring
-from topology.pattern.run.run import Run
+from topology.pattern.run.forget import close, forget, restore_retracted
+from topology.pattern.run.run import Agenda, Run, Wiring
 from topology.pattern.store.entry import Entry, Identity, Key
 from topology.pattern.store.index import EntryIndex
 
@@ -67,7 +67,7 @@ class Admission:
     Attributes:
         counts: The number of events by outcome.
         retained: The entries that are in some index, by identity; at most `max_retained`.
-        freed: The events' entries that have left their last index. The engine's caller clears it.
+        freed: The events whose entries have left their last index, until `Engine.flush`.
     """
 
     def __init__(self, max_retained: int, max_error_ns: int | None) -> None:
@@ -76,7 +76,7 @@ class Admission:
         self._max_error_ns = max_error_ns
         self.counts = dict.fromkeys(WORDS, 0)
         self.retained: dict[Identity, Entry] = {}
-        self.freed: list[Entry] = []
+        self.freed: list[Event] = []
 
     @property
     def is_crowded(self) -> bool:
@@ -118,7 +118,7 @@ class Admission:
             if not entry.places:
                 del self.retained[entry.identity]
                 if entry.inner is None:
-                    self.freed.append(entry)
+                    self.freed.append(entry.event)
 
     def remove(self, entry: Entry) -> None:
         """Remove the entry of a retracted match, which its indexes have already dropped."""
@@ -142,7 +142,7 @@ class PartitionIndex:
         self.newest: Key | None = None
         self.in_order = True
         self.runs = [
-            Run(PartitionQuery(each, self._place(each, group), self.indexes, key, group.context))
+            Run(each, self._place(each, group), self.indexes, key, group.agenda)
             for each in group.wirings
         ]
 
@@ -173,7 +173,7 @@ class PartitionIndex:
         everything = NO_ENTRIES
         if query.shape.strict:
             everywhere = query.shape.everywhere
-            everything = group.context.everything if everywhere else index_of[EVERYTHING]
+            everything = group.everything if everywhere else index_of[EVERYTHING]
         return Place(components, blockers, everything, enders)
 
 
@@ -186,33 +186,34 @@ class PartitionGroup:
     """
 
     def __init__(
-        self, queries: Sequence[tuple[int, Compiled]], context: RunContext, max_partitions: int
+        self,
+        wirings: Sequence[Wiring],
+        filters: Mapping[EntryFilter, Compiled],
+        agenda: Agenda,
+        everything: EntryIndex,
+        max_partitions: int,
     ) -> None:
-        first = queries[0][1]
-        self.context = context
+        """Create a group without partitions; `everything` is the level's index of all entries."""
+        queries = [wiring.query for wiring in wirings]
+        first = queries[0]
+        self.wirings = wirings
+        self.agenda = agenda
+        self.everything = everything
         self._max_partitions = max_partitions
-        self.strict_everywhere = any(query.shape.everywhere for _, query in queries)
-        graded = any(query.grading is not None for _, query in queries)
-        self.doubt = context.doubt if graded else NO_DOUBT
-        self._reach_ns = max(query.reach_ns for _, query in queries)
+        self.strict_everywhere = any(query.shape.everywhere for query in queries)
+        doubts = [wiring.doubt for wiring in wirings if wiring.doubt is not NO_DOUBT]
+        self.doubt = doubts[0] if doubts else NO_DOUBT
+        self._reach_ns = max(query.reach_ns for query in queries)
         self.partitions: dict[Partition, PartitionIndex] = {}
         self.unpartitioned = 0
         self.refused = 0
         self._partition = expression.partition(first.form.same) if first.form.same else None
-        asked: dict[EntryFilter, Compiled] = {}
-        for _, query in queries:
-            wanted = [*query.filters.values(), *query.untils.values()]
-            if query.shape.strict and not query.shape.everywhere:
-                wanted.append(EVERYTHING)
-            for each in wanted:
-                asked.setdefault(each, query)
-        self.filters = list(asked)
-        self.wirings = [Wiring(number, query, self.filters) for number, query in queries]
+        self.filters = list(filters)
         self._tests = [
             expression.compile_own_test(each.own, each.alias, query.environment)
             if each.own
             else None
-            for each, query in asked.items()
+            for each, query in filters.items()
         ]
         self._is_tested = any(test is not None for test in self._tests)
         self._by_type: dict[str, list[int]] = {}
@@ -295,7 +296,7 @@ class PartitionGroup:
         partition = self._make_partition(entry) if self.filters_of(entry) else None
         if partition is not None:
             for run in partition.runs:
-                run.restore_retracted(entry, state)
+                restore_retracted(run, entry, state)
 
     def _make_partition(self, entry: Entry) -> PartitionIndex | None:
         """Return the entry's partition index, and create it if needed.
@@ -337,7 +338,7 @@ class PartitionGroup:
         due = self._timers.due(frontier_ns)
         for partition in list(self.partitions.values()) if is_whole else due:
             for run in partition.runs:
-                run.forget()
+                forget(run)
             oldest_ns: int | None = None
             for index in partition.indexes:
                 times = index.times
@@ -352,8 +353,20 @@ class PartitionGroup:
                 self._timers.disarm(partition)
                 del self.partitions[partition.key]
                 for run in partition.runs:
-                    run.close()
+                    close(run)
         return left
+
+
+def find_filters(queries: Iterable[Compiled]) -> dict[EntryFilter, Compiled]:
+    """Return the filters that the queries use, each with the first query that uses it."""
+    filters: dict[EntryFilter, Compiled] = {}
+    for query in queries:
+        wanted = [*query.filters.values(), *query.untils.values()]
+        if query.shape.strict and not query.shape.everywhere:
+            wanted.append(EVERYTHING)
+        for each in wanted:
+            filters.setdefault(each, query)
+    return filters
 
 
 def group_by_partition(queries: Sequence[Compiled]) -> list[list[tuple[int, Compiled]]]:

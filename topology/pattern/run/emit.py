@@ -1,70 +1,71 @@
-"""Emits the difference between a unit's results and the results that consumers have.
+"""Chooses the matches that a run may emit now, and finds what differs from the emitted results.
+
+A match is *visible* once it may be emitted:
+
+- With EMIT FINAL, when nothing can change it any more.
+- With a quality target, when it is decided before the target, or was already emitted.
+- Otherwise, if the pattern can end in a negation, when the clock has passed the time that decides
+  it with exact times (`Compiled.decided_ns`).
+- Otherwise, at once.
+
+Matches that are not visible yet get a timer (`run.Agenda`).
+
+SKIP chooses among all visible matches of a run (`selection`).
+
+With ALL ROWS PER MATCH, each event of a match is a result, whose id begins with the match's id.
+Columns with PREV or NEXT may read events outside the match. These results are computed whenever
+their unit is emitted (`find_shown_results`). Decided ones stay as they were emitted, because the
+events around them may have been purged.
 
 Results are compared by id with those emitted before. A new id becomes an emit, a known id with
 other content an update, and a missing id a retract. So a result is never retracted and emitted
-again unchanged.
+again unchanged. `match_results` makes the results of these changes.
 
-Results that one event causes are ordered by query, in the order in which the queries were given.
-For each query, retracts come first, then updates, then emits. Each kind is ordered by end, start,
-row and id.
-
-Matches of one unit share long groups as views of one tuple (`match.Stretch`). The output for that
-tuple is made once and sliced for each match. So a match costs 8 bytes and a few nanoseconds for
-each event in it, and a microsecond only for each new event.
+Cost: O(matches of the unit), and that of SKIP. ALL ROWS costs O(rows²) if a column looks at all
+rows up to its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from operator import itemgetter
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
-from topology.answer.frontier import FOR_EVER
-from topology.model.result import (
-    CONFIRMED,
-    EMIT,
-    RETRACT,
-    UNPROVEN,
-    UNSETTLED,
-    UPDATE,
-    Finding,
-    MatchResult,
-    MatchSetResult,
-    Member,
-    MemberRange,
-    Overflow,
-)
+from topology.model.result import UNCERTAIN, result_id
 from topology.pattern.match.compiled import Compiled
-from topology.pattern.match.match import Match, Stretch
-from topology.pattern.match.match_events import MatchEvent, make_match_event
-from topology.pattern.run.unit import FoundMatch, MatchUnit
-from topology.pattern.store.entry import Entry
-from topology.pattern.tree.defaults import ends_in_negation
+from topology.pattern.match.ids import identity_bytes
+from topology.pattern.match.skip import Barrier
+from topology.pattern.run.found_match import FoundMatch
+from topology.pattern.run.run import BEFORE_ALL_TIME, MatchUnit, Run
+from topology.pattern.run.selection import Selection
 from topology.query.results import NO_NEWS, CurrentResult
 
-BY_TIME: Final = itemgetter(4, 1, 2, 3)
-"""The sort key of members: by time, then by source, epoch and sequence number."""
-
-_new: Final = tuple.__new__
-"""Makes a named tuple in half the time that its own constructor takes."""
-
-ORDER_OF_OPS: Final = {RETRACT: 0, UPDATE: 1, EMIT: 2}
+ROW_DIGITS: Final = 16
+"""The number of digits of a row's id that follow the id of its match."""
 
 
 class Change:
     """One result to emit, update or retract.
 
     Attributes:
+        run: The run that found it.
         op: The operation: EMIT, UPDATE or RETRACT.
         found: The result's new content; for a retract, its last content.
         before: The content that consumers had until now; `found` if the result is new to them.
     """
 
-    __slots__ = ("before", "final", "found", "id", "op", "revision")
+    __slots__ = ("before", "final", "found", "id", "op", "revision", "run")
 
     def __init__(
-        self, op: str, id_: str, revision: int, before: FoundMatch, found: FoundMatch, final: bool
+        self,
+        run: Run,
+        op: str,
+        id_: str,
+        revision: int,
+        before: FoundMatch,
+        found: FoundMatch,
+        final: bool,
     ) -> None:
+        self.run = run
         self.op = op
         self.id = id_
         self.revision = revision
@@ -73,23 +74,49 @@ class Change:
         self.final = final
 
 
-def make_changes(
-    unit: MatchUnit,
-    visible: Mapping[str, FoundMatch],
-    frontier_ns: int,
-    *,
-    finals_until_ns: int,
-) -> Iterable[Change]:
-    """Yield the changes that turn the emitted results into `visible`, and record them.
+def emit_units(run: Run, units: Iterable[MatchUnit]) -> list[Change]:
+    """Return the changes of these units, and of those that SKIP changes with them."""
+    changes: list[Change] = []
+    for unit, visible in _select_changed(run, units):
+        changes += emit_unit(run, unit, visible)
+    return changes
 
-    `finals_until_ns`: an early result that is decided before this time is emitted once more when it
-    becomes final. Results are retracted only by this function.
-    """
+
+def emit_unit(run: Run, unit: MatchUnit, visible: Mapping[str, FoundMatch]) -> list[Change]:
+    """Return the changes that turn the unit's emitted results into `visible`, and record them."""
+    if not visible and not unit.emitted:
+        return []
+    if run.query.shows_apart:
+        visible = find_shown_results(run, unit, visible)
+    changes = _make_changes(run, unit, visible)
+    if changes:
+        run.mark_changed(unit.anchor)
+        if run.selection is not None and run.wiring.target_ns is not None:
+            # An emitted match stays visible, even if its new version is not decided before the
+            # target.
+            run.again[unit.anchor.key] = None
+    # A restored unit has the newest match of each result. It need not have changed the result,
+    # but it places later changes among others, and says when they are final.
+    for id_, found in visible.items():
+        current = unit.emitted[id_]
+        if current.content.decided_ns != found.decided_ns:
+            run.mark_changed(unit.anchor)
+        current.content = found
+    return changes
+
+
+def _make_changes(run: Run, unit: MatchUnit, visible: Mapping[str, FoundMatch]) -> list[Change]:
+    """Return the changes, and apply them to the emitted results. Only this function retracts."""
+    changes: list[Change] = []
+    frontier_ns = run.agenda.frontier_ns
+    # An early result is emitted once more when it becomes final. The end of the input alone makes
+    # no result final.
+    finals_until_ns = run.agenda.proven_ns if run.wiring.emits_final else BEFORE_ALL_TIME
     for id_, old in unit.emitted.items():
         if old.live and id_ not in visible:
-            # The frontier may have moved since the unit was evaluated (`QueryLevel.advance`).
+            # The frontier may have moved since the unit was evaluated (`Level.advance`).
             op = old.retract(is_final=old.content.decided_ns < frontier_ns)
-            yield Change(op, id_, old.revision, old.content, old.content, old.final)
+            changes.append(Change(run, op, id_, old.revision, old.content, old.content, old.final))
     for id_, found in visible.items():
         current = unit.emitted.get(id_)
         if current is None:
@@ -100,7 +127,8 @@ def make_changes(
         is_news = becomes_final or not _is_same(before, found)
         op = current.show(found, is_news=is_news, is_final=is_final)
         if op != NO_NEWS:
-            yield Change(op, id_, current.revision, before, found, is_final)
+            changes.append(Change(run, op, id_, current.revision, before, found, is_final))
+    return changes
 
 
 def _is_same(one: FoundMatch, other: FoundMatch) -> bool:
@@ -118,191 +146,129 @@ def _is_same(one: FoundMatch, other: FoundMatch) -> bool:
     return one.row[0] == other.row[0] and times == (now.first.time_ns, now.last.time_ns)
 
 
-class MatchEmitter:
-    """The emitter of one level, which turns the changes of its runs into results.
+# -- what may be emitted ---------------------------------------------------------------------------
 
-    Attributes:
-        matches: The changed matches that other queries read. The engine clears it.
-        has_news: Whether changes or overflows wait for `flush`.
-        proven_ns: The time from which results are decided only because the input ended
-            (`Engine.seal`).
+
+def _select_changed(
+    run: Run, units: Iterable[MatchUnit]
+) -> list[tuple[MatchUnit, dict[str, FoundMatch]]]:
+    """Return the matches that may be emitted, as units, each with its matches by id.
+
+    With SKIP, these are all units with changes: the given ones, and those whose matches SKIP
+    now keeps or drops differently.
     """
+    if run.selection is None:
+        return [(unit, select_visible(run, unit)) for unit in units]
+    _pass_to_skip(run, run.selection, units)
+    shown = [(run.units.get(key), key) for key in run.selection.reapply()]
+    return [(unit, run.selection.list_kept(key)) for unit, key in shown if unit is not None]
 
-    def __init__(self, stream: str, findings: list[Finding], read: frozenset[str]) -> None:
-        """Create an emitter that appends to `findings`; queries read the match types in `read`."""
-        self._stream = stream
-        self._findings = findings
-        self._read = read
-        self.matches: list[MatchEvent] = []
-        self.has_news = False
-        self.proven_ns = FOR_EVER
-        self._changes: list[tuple[int, Compiled, Sequence[Any], Change]] = []
-        self._overflowed: list[tuple[Compiled, MatchUnit]] = []
-        self._members: dict[tuple[int, str], list[Member]] = {}
-        self._payloads: dict[int, list[Any]] = {}
 
-    def take(
-        self, number: int, query: Compiled, partition: Sequence[Any], changes: Iterable[Change]
-    ) -> None:
-        """Store changes of a query in one partition for `flush`; `number` orders the queries."""
-        for change in changes:
-            self._changes.append((number, query, partition, change))
-        self.has_news = True
-
-    def note_overflow(self, query: Compiled, unit: MatchUnit) -> None:
-        """Record that the unit has more results than are emitted, to report it at `flush`."""
-        self._overflowed.append((query, unit))
-        self.has_news = True
-
-    def forget_overflows(self) -> None:
-        self._overflowed.clear()
-        self.has_news = bool(self._changes)
-
-    def flush(self, at_ns: int) -> None:
-        """Append a finding for every change and overflow since the last call."""
-        self.has_news = False
-        if len(self._changes) > 1:
-            self._changes.sort(key=_sort_key)
-        for _, query, partition, change in self._changes:
-            result = self._make_result(query, partition, change, at_ns)
-            self._findings.append(result)
-            if query.query.into in self._read:
-                error_ns = change.found.match.last.event.error_ns
-                self.matches.append(make_match_event(query, result, error_ns))
-        self._changes.clear()
-        self._members.clear()
-        self._payloads.clear()
-        for query, unit in self._overflowed:
-            anchor = make_member(unit.anchor, "")
-            shown = len(unit.found)
-            self._findings.append(Overflow(at_ns, self._stream, query.name, anchor, shown))
-        self._overflowed.clear()
-
-    def _make_result(
-        self, query: Compiled, partition: Sequence[Any], change: Change, at_ns: int
-    ) -> MatchResult | MatchSetResult:
-        match = change.found.match
-        aliases = query.aliases[match.alternative]
-        head = (
-            at_ns,
-            self._stream,
-            query.name,
-            change.id,
-            change.op,
-            change.revision,
-            change.final,
-            self._confidence_of(query, change),
-            match.first.time_ns,
-            query.end_ns(match),
-        )
-        # The other elements of `partition` are the types of the values.
-        key = list(partition[1::2]) or None
-        if query.sets is None:
-            made = change.found.values
-            values = query.values(match, self._payloads_of) if made is None else dict(made)
-            if change.found.row is not None:
-                alias, entry = change.found.row
-                return MatchResult(*head, values, [make_member(entry, alias)], key)
-            members = self._members_of(match, aliases)
-            result = MatchResult(*head, values, members, key)
-            # The first member may be part of an inner match, which started earlier.
-            result.start_ns = min(result.start_ns, members[0].ref_time_ns)
-            return result
-        joined: list[MemberRange] = []
-        if change.op == UPDATE:
-            before = change.before.match.bound
-            for alias, mine, known in zip(aliases, match.bound, before, strict=True):
-                joined += [make_member_range(alias, run) for run in split_at_known(mine, known)]
-        ranges = list(map(make_member_range, aliases, match.bound))
-        return MatchSetResult(*head, {}, query.sets.count(match.bound), ranges, joined, key)
-
-    def _confidence_of(self, query: Compiled, change: Change) -> str:
-        """Return the confidence of a result, lowered if only the end of the input decides it.
-
-        Such a result is UNPROVEN if its query waits for the decision before emitting. A result that
-        is complete with its last event is UNSETTLED if it would otherwise be confirmed, and
-        UNPROVEN if not.
-        """
-        found = change.found
-        if found.decided_ns < self.proven_ns or (change.op == RETRACT and not change.final):
-            return found.confidence
-        if query.query.emit == "final" or ends_in_negation(query.query.node):
-            return UNPROVEN
-        if not change.final:
-            return found.confidence
-        return UNSETTLED if found.confidence == CONFIRMED else UNPROVEN
-
-    def _members_of(self, match: Match, aliases: Sequence[str]) -> list[Member]:
-        members: list[Member] = []
-        newest: Entry | None = None
-        in_order = True
-        for alias, entries in zip(aliases, match.bound, strict=True):
-            if not entries:
-                continue
-            if newest is not None and entries[0].key < newest.key:
-                in_order = False
-            newest = entries[-1]
-            if type(entries) is Stretch:
-                members += self._members_of_whole(entries, alias)[entries.low : entries.high]
+def select_visible(run: Run, unit: MatchUnit) -> dict[str, FoundMatch]:
+    """Return the unit's visible matches before SKIP, and arm timers for the others."""
+    query, agenda = run.query, run.agenda
+    target_ns, is_final = run.wiring.target_ns, query.query.emit == "final"
+    if run.wiring.emits_final or is_final:
+        for found in unit.found.values():
+            if found.decided_ns >= agenda.frontier_ns:
+                agenda.frontier.arm(unit, found.decided_ns)
+    if target_ns is None and not is_final and not query.shape.has_end_negation:
+        return unit.found
+    visible: dict[str, FoundMatch] = {}
+    for id_, found in unit.found.items():
+        if target_ns is not None:
+            if found.decided_ns < target_ns or _is_emitted(run, unit, id_):
+                visible[id_] = found
             else:
-                for entry in entries:
-                    found = entry.member
-                    if entry.inner is not None:
-                        members += [each._replace(alias=alias) for each in entry.inner]
-                        in_order = False
-                        continue
-                    if found is None or found.alias != alias:
-                        found = make_member(entry, alias)
-                    members.append(found)
-        if not in_order:
-            members.sort(key=BY_TIME)
-        return members
-
-    def _members_of_whole(self, stretch: Stretch, alias: str) -> list[Member]:
-        known = (id(stretch.whole), alias)
-        found = self._members.get(known)
-        if found is None:
-            found = self._members[known] = [make_member(entry, alias) for entry in stretch.whole]
-        return found
-
-    def _payloads_of(self, entries: Sequence[Entry]) -> list[Any]:
-        if type(entries) is not Stretch:
-            return [entry.payload for entry in entries]
-        whole = self._payloads.get(id(entries.whole))
-        if whole is None:
-            whole = [entry.payload for entry in entries.whole]
-            self._payloads[id(entries.whole)] = whole
-        return whole[entries.low : entries.high]
+                run.wiring.at_target.arm(unit, found.decided_ns)
+        elif is_final:
+            if found.decided_ns < agenda.frontier_ns:
+                visible[id_] = found
+        elif (over_ns := query.decided_ns(found.match)) < agenda.clock_ns:
+            visible[id_] = found
+        else:
+            agenda.events.arm(unit, over_ns)
+    return visible
 
 
-def make_member(entry: Entry, alias: str) -> Member:
-    """Return the entry as a member of a result; it is cached until the alias changes."""
-    found = entry.member
-    if found is None or found.alias != alias:
-        found = entry.member = _new(Member, (alias, *entry.identity, entry.time_ns))
-    return found
+def _is_emitted(run: Run, unit: MatchUnit, id_: str) -> bool:
+    """Return whether consumers have the match, or a row of it."""
+    if run.query.query.all_rows:
+        rows = (current for row, current in unit.emitted.items() if row.startswith(id_))
+        return any(current.live for current in rows)
+    emitted = unit.emitted.get(id_)
+    return emitted is not None and emitted.live
 
 
-def make_member_range(alias: str, entries: Sequence[Entry]) -> MemberRange:
-    return MemberRange(
-        alias, len(entries), make_member(entries[0], alias), make_member(entries[-1], alias)
-    )
+def _pass_to_skip(run: Run, selection: Selection, units: Iterable[MatchUnit]) -> None:
+    """Pass the visible matches of these units to SKIP.
+
+    Units with results that were emitted or retracted since the last call are passed too.
+    """
+    if selection.is_stale:
+        selection.is_stale = False
+        units = list(run.units.values())
+    else:
+        again, run.again = run.again, {}
+        units = [*units, *(run.units[key] for key in again if key in run.units)]
+    for unit in units:
+        selection.replace(unit.anchor.key, select_visible(run, unit))
 
 
-def split_at_known(entries: Sequence[Entry], known: Sequence[Entry]) -> list[list[Entry]]:
-    """Return the entries that are not in `known`, as runs split at each known entry between."""
-    before = set(known)
-    runs: list[list[Entry]] = [[]]
-    for entry in entries:
-        if entry not in before:
-            runs[-1].append(entry)
-        elif runs[-1]:
-            runs.append([])
-    return runs if runs[-1] else runs[:-1]
+def find_barrier(run: Run, selection: Selection) -> Barrier:
+    """Return the barrier that the decided matches set for the matches after them.
+
+    With SKIP, matches are decided in the order of their starts.
+    """
+    _pass_to_skip(run, selection, ())
+    return selection.find_barrier(run.agenda.frontier_ns)
 
 
-def _sort_key(taken: tuple[int, Compiled, Sequence[Any], Change]) -> Any:
-    number, _, _, change = taken
-    match, row = change.found.match, change.found.row
-    at = () if row is None else row[1].key
-    return (number, ORDER_OF_OPS[change.op], match.last.key, match.first.key, at, change.id)
+def forget_decided(run: Run) -> None:
+    """Forget the visible matches at a purge, but keep the barrier after the decided ones."""
+    if run.selection is not None:
+        run.selection.barrier = find_barrier(run, run.selection)
+        run.selection.clear()
+
+
+# -- rows and columns of SQL -----------------------------------------------------------------------
+
+
+def find_shown_results(
+    run: Run, unit: MatchUnit, visible: Mapping[str, FoundMatch]
+) -> dict[str, FoundMatch]:
+    """Return the results to show for the visible matches, by result id."""
+    run.query.environment.neighbours.set_events(run.place.everything, run.query.within_ns)
+    shown: dict[str, FoundMatch] = {}
+    for id_, found in visible.items():
+        is_decided = found.decided_ns < run.agenda.frontier_ns
+        emitted = dict(_find_emitted(unit, id_)) if is_decided else {}
+        shown |= emitted or dict(_make_result_rows(run.query, id_, found))
+    return shown
+
+
+def _make_result_rows(
+    query: Compiled, id_: str, found: FoundMatch
+) -> Iterator[tuple[str, FoundMatch]]:
+    match, confidence = found.match, found.confidence
+    if query.reads_beyond:
+        low_ns = match.first.low_ns - query.within_ns
+        high_ns = match.last.high_ns + query.within_ns
+        if not query.environment.neighbours.are_exact(low_ns, high_ns):
+            confidence = UNCERTAIN
+    if not query.query.all_rows:
+        values = query.values(match)
+        yield id_, FoundMatch(match, found.decided_ns, confidence, found.graded_ns, values)
+        return
+    for alias, entry, values in query.rows(match):
+        row_id = id_ + result_id(identity_bytes(entry))[:ROW_DIGITS]
+        row = FoundMatch(match, found.decided_ns, confidence, found.graded_ns, values)
+        row.row = (alias, entry)
+        yield row_id, row
+
+
+def _find_emitted(unit: MatchUnit, id_: str) -> Iterator[tuple[str, FoundMatch]]:
+    """Yield the results of this match that consumers have, with their ids."""
+    for known, current in unit.emitted.items():
+        if current.live and known.startswith(id_):
+            yield known, current.content

@@ -9,22 +9,20 @@ Results decided before the frontier are final, and an event before it is not acc
 event after it that MERGE has marked as late is like any other.
 
 A query is evaluated in one of two ways (`evaluate`). In the plain way, an event advances the walks
-of its units (a late event corrects them), and `emit` gets the changes at once (`Run.follow`). In
-the general way, `Engine.accept` notes the units that the event affects, and `QueryLevel.settle`
-evaluates them and passes their matches through `decide` to `emit`. Both ways end in `emit.changes`,
-the only function that retracts a match.
+of its units (a late event corrects them), and the changes follow at once (`evaluate.follow`). In
+the general way, `Engine.accept` notes the units that the event affects, and `Level.settle`
+evaluates them. Both ways end in `emit.emit_unit`, where matches are retracted.
 
 The modules of this package follow a unit through its stages:
 
 - `admit` accepts and stores an event, and `level` passes it to the queries.
 - `affect` finds the units that it changes, and `evaluate` finds their matches.
-- `decide` chooses the matches that may be emitted, and `selection` applies SKIP to them.
-- `emit` turns the difference from the emitted results into new results.
-- `agenda` schedules the units that must be looked at again later, and `slack` gathers corrections.
-- `forget` writes and restores the rows of units.
-- `unit` defines the states of a unit and of a match.
-- `query` has the data that the other modules share.
-- `run` takes one query in one partition through these steps.
+- `emit` chooses the matches that may be emitted, and finds the difference from the emitted results;
+  `selection` applies SKIP.
+- `match_results` makes new results of the difference.
+- `slack` gathers corrections, and `forget` drops, writes and restores the units of a run.
+- `run` defines a run, which is one query in one partition, with its units and timers.
+- `found_match` has a match as a run finds it.
 
 Bounds: `max_retained` entries, which are events and the matches that queries read; `max_partitions`
 keys of each partition key; for each unit, the query's LIMIT and MAX_STEPS. Everything beyond a
@@ -42,14 +40,15 @@ from typing import Any, Final
 from topology.model.event import Event
 from topology.model.meter import Meter
 from topology.model.operator import NEVER, Changes, Plain, State
+from topology.model.outcome import Step
 from topology.model.result import Finding
 from topology.model.saved import INT
 from topology.pattern.match.compiled import Compiled
-from topology.pattern.match.match_events import MatchTable
+from topology.pattern.match.match_events import MatchEvent, MatchTable, make_match_event
 from topology.pattern.match.uncertain.doubt import MAX_ERROR_NS
 from topology.pattern.run.admit import CONFLICT, IRRELEVANT, STORED, Admission
-from topology.pattern.run.emit import MatchEmitter
-from topology.pattern.run.level import QueryLevel, group_by_level
+from topology.pattern.run.level import Level, Settled, group_by_level
+from topology.pattern.run.match_results import ResultMaker
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.defaults import ends_in_negation
 
@@ -67,8 +66,6 @@ class Engine:
     """The engine of the pattern queries of one stream.
 
     Attributes:
-        findings: The results to emit. The engine's caller clears it.
-        freed: The entries of events that are in no index any more. The engine's caller clears it.
         counts: The number of events by outcome (`admit.WORDS`).
         compiled: The queries by name.
         levels: The queries, grouped by the matches of other queries that they read.
@@ -91,26 +88,23 @@ class Engine:
         `emits_final`: the names of the queries that update an early result once more when it
         becomes final. `max_error_ns`: the largest time error that an event may have. It applies to
         all queries if one of them uses time errors (see `uncertain.doubt`). `is_plain`: whether
-        events in order and with exact times take the plain way (`evaluate.PlainWay`). Otherwise all
+        events in order and with exact times take the plain way (`evaluate.follow`). Otherwise all
         events take the general way, which gives the same results.
         """
         most_ns = MAX_ERROR_NS if max_error_ns is None else max_error_ns
         heeds_errors = any(query.grading is not None for query in queries)
         self._admission = Admission(max_retained, most_ns if heeds_errors else None)
-        self.freed: list[Entry] = self._admission.freed
         self.counts: dict[str, int] = self._admission.counts
-        self.findings: list[Finding] = []
-        self.levels: list[QueryLevel] = []
-        feeds: list[tuple[Compiled, QueryLevel]] = []
-        levels = group_by_level(queries)
-        read = frozenset[str]().union(*(types for types, _ in levels))
-        for types, mine in levels:
-            level = QueryLevel(
+        self._findings: list[Finding] = []
+        self._maker = ResultMaker(stream)
+        self.levels: list[Level] = []
+        feeds: list[tuple[Compiled, Level]] = []
+        for types, mine in group_by_level(queries):
+            level = Level(
                 mine,
                 types,
                 [feed for feed in feeds if feed[0].query.into in types],
                 self._admission,
-                MatchEmitter(stream, self.findings, read),
                 emits_final,
                 max_partitions,
                 max_error_ns,
@@ -119,6 +113,7 @@ class Engine:
             feeds += [(query, level) for query in mine]
             self.levels.append(level)
         self._first, self._above = self.levels[0], self.levels[1:]
+        self._read = frozenset[str]().union(*(level.types for level in self.levels))
         self._matches = MatchTable()
         self._left_out = 0
         wirings = [wiring for level in self.levels for wiring in level.wirings]
@@ -139,12 +134,12 @@ class Engine:
     @property
     def clock_ns(self) -> int:
         """The newest time accepted, or the time that the watermark has passed if that is later."""
-        return self._first.now.clock_ns
+        return self._first.agenda.clock_ns
 
     @property
     def frontier_ns(self) -> int:
         """The instant before which every event has arrived."""
-        return self._first.now.frontier_ns
+        return self._first.agenda.frontier_ns
 
     @property
     def margin_ns(self) -> int:
@@ -186,10 +181,10 @@ class Engine:
         its partition must exist.
         """
         group, level, admission = self._plain_group, self._first, self._admission
-        now = level.now
-        if level.agenda.arrival_ns < at_ns:
+        agenda = level.agenda
+        if agenda.arrival_ns < at_ns:
             self.on_time(at_ns - 1)
-        word = admission.refusal(entry.event, entry.identity, now.frontier_ns)
+        word = admission.refusal(entry.event, entry.identity, agenda.frontier_ns)
         if word:
             word = admission.outcome_of_known(entry) if word == CONFLICT else word
         elif (
@@ -199,25 +194,18 @@ class Engine:
             and (partition := group.known_partition_of(entry)) is not None
         ):
             word = STORED
-            if entry.time_ns > now.clock_ns:
-                now.clock_ns = entry.time_ns
+            if entry.time_ns > agenda.clock_ns:
+                agenda.clock_ns = entry.time_ns
             admission.retained[entry.identity] = entry
-            in_order = partition.take(entry, filters)
-            meter = level.meter
-            is_timed = meter.clock_ns is not None
-            for run in partition.runs:
-                begun_ns = meter.begin() if is_timed else 0
-                if not run.follow(entry, filters, in_order=in_order):
-                    level.mark_changed(run, entry, filters, at_ns, in_order=in_order)
-                if is_timed:
-                    meter.end(run.query.name, begun_ns)
+            partition.take(entry, filters)
+            level.pass_on(partition, entry, filters, at_ns)
             if level.is_due:
-                level.settle(at_ns)
+                self._report(level.settle(), at_ns)
         else:
             for each in self.levels:
                 each.put(entry, at_ns)
             word = STORED if admission.keep(entry) else IRRELEVANT
-            self._emit_changes(at_ns)
+            self._settle(at_ns)
         self.counts[word] += 1
         return word
 
@@ -228,27 +216,49 @@ class Engine:
         """
         self.on_time(event.at_ns - 1)
         identity = (event.source, event.epoch, event.seq)
-        word = self._admission.refusal(event, identity, self._first.now.frontier_ns)
+        word = self._admission.refusal(event, identity, self._first.agenda.frontier_ns)
         if not word:
             word = IRRELEVANT
             for level in self.levels:
                 level.record_time(event.ref_time_ns, event.error_ns)
             if any(level.is_due for level in self.levels):
-                self._emit_changes(event.at_ns)
+                self._settle(event.at_ns)
         self.counts[word] += 1
         return word
 
-    def _emit_changes(self, at_ns: int) -> None:
-        """Emit changes level by level, and pass changed matches to the levels that read them."""
+    def _settle(self, at_ns: int) -> None:
+        """Settle level by level, so that each sees the changed matches of those below it."""
         for level in self.levels:
-            level.settle(at_ns)
-            if level.emitter.matches:
-                self._pass_up_matches(level)
+            self._report(level.settle(), at_ns)
 
-    def _pass_up_matches(self, level: QueryLevel) -> None:
-        """Replace the matches that this level has changed in the levels that read them."""
-        old, new = self._matches.take(level.emitter.matches)
-        level.emitter.matches.clear()
+    def _report(self, settled: Settled, at_ns: int) -> None:
+        """Make the results of a level's changes, and pass matches to the levels that read them."""
+        changes, overflowed = settled
+        if changes:
+            results = self._maker.make_results(changes, at_ns)
+            self._findings += results
+        self._findings += [self._maker.make_overflow(*each, at_ns) for each in overflowed]
+        if changes and self._above:
+            self._pass_up_matches(
+                [
+                    make_match_event(query, result, change.found.match.last.event.error_ns)
+                    for change, result in zip(changes, results, strict=True)
+                    if (query := change.run.query).query.into in self._read
+                ]
+            )
+
+    def flush(self, step: Step) -> None:
+        """Move the results, and the events that are no longer stored, into the step."""
+        step.results += self._findings
+        self._findings.clear()
+        step.freed += self._admission.freed
+        self._admission.freed.clear()
+
+    def _pass_up_matches(self, matches: Sequence[MatchEvent]) -> None:
+        """Replace the changed matches in the levels that read them."""
+        if not matches:
+            return
+        old, new = self._matches.take(matches)
         for entry in old:
             self._admission.remove(entry)
         room = max(0, self._admission.max_retained - len(self._admission.retained))
@@ -268,19 +278,19 @@ class Engine:
         `at_ns` is the time on the arrival clock. Results that are found now bear it.
         """
         first = self._first
-        if frontier_ns <= first.now.frontier_ns:
+        if frontier_ns <= first.agenda.frontier_ns:
             return
         self.on_time(at_ns - 1)
         if not self._above:
-            first.advance(frontier_ns, at_ns)
+            self._report(first.advance(frontier_ns), at_ns)
             return
-        freed = len(self.freed)
+        freed = len(self._admission.freed)
         for level in self.levels:
-            level.advance(level.input_final_ns if level.feeds else frontier_ns, at_ns)
-            if level.emitter.matches:
-                self._pass_up_matches(level)
-        if len(self.freed) > freed or self._matches.is_large:
-            self._matches.purge(min(each.now.frontier_ns - each.reach_ns for each in self._above))
+            until_ns = level.input_final_ns if level.feeds else frontier_ns
+            self._report(level.advance(until_ns), at_ns)
+        if len(self._admission.freed) > freed or self._matches.is_large:
+            before_ns = min(each.agenda.frontier_ns - each.reach_ns for each in self._above)
+            self._matches.purge(before_ns)
 
     def advance_clock(self, watermark_ns: int, at_ns: int) -> None:
         """Advance the clock to the watermark, as an event in order at that time would.
@@ -292,7 +302,7 @@ class Engine:
         for level in self.levels:
             level.record_time(watermark_ns, 0)
         if any(level.is_due for level in self.levels):
-            self._emit_changes(at_ns)
+            self._settle(at_ns)
 
     def on_time(self, now_ns: int) -> None:
         """Apply the corrections that are due at or before `now_ns`, each at its own time.
@@ -302,7 +312,7 @@ class Engine:
         agenda = self._first.agenda
         while (due_ns := agenda.arrival_ns) <= now_ns and due_ns < NEVER:
             self._first.correct(due_ns)
-            self._emit_changes(due_ns)
+            self._settle(due_ns)
 
     def next_deadline_ns(self) -> int | None:
         """Return the arrival time at which corrections are due, or None if none are."""
@@ -325,7 +335,7 @@ class Engine:
         """
         for level in self.levels:
             level.raise_target(query, until_ns)
-        self._emit_changes(at_ns)
+        self._settle(at_ns)
 
     def measure(self, meter: Meter) -> None:
         """Time the evaluation of each query by this meter, and the emission of its results."""
@@ -355,9 +365,7 @@ class Engine:
     def changes(self) -> Changes:
         changes: Changes = {ENGINE: self._to_row(), **self._matches.changes()}
         for level in self.levels:
-            level.write()
-            changes |= level.rows
-            level.rows.clear()
+            changes |= level.take_rows()
         return changes
 
     def _to_row(self) -> Plain:
@@ -377,22 +385,18 @@ class Engine:
         counts, levels = rest.pop(ENGINE, ({}, {}))
         for word, count in counts.items():
             self.counts[word] = INT.load(count, None, word)
-        read = frozenset[str]().union(*(level.types for level in self.levels))
-        matches, events = self._matches.restore(rest, read), list(entries)
+        matches, events = self._matches.restore(rest, self._read), list(entries)
         current = [match.entry for match in matches if match.is_current]
         for level in self.levels:
-            level.now.clock_ns = max(level.now.clock_ns, self.clock_ns)
+            level.agenda.clock_ns = max(level.agenda.clock_ns, self.clock_ns)
             held = [*events, *(entry for entry in current if entry.type in level.types)]
             level.restore(levels.get(level.known_by), rest, held)
         for match in matches:
             if not match.is_current:
                 for level in self.levels:
                     level.restore_retracted(match.entry, rest)
-        self.freed += [entry for entry in events if not entry.places]
-        for level in self.levels:
-            level.emitter.forget_overflows()
         # The rows left over belong to queries that no longer exist.
-        self._first.rows |= dict.fromkeys(rest)
+        self._first.agenda.rows |= dict.fromkeys(rest)
 
     def begin_after(self, newest_ns: int) -> None:
         """Exclude, for all queries, matches that may depend on events up to `newest_ns`.

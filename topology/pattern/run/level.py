@@ -17,17 +17,34 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from topology.model.meter import Meter
-from topology.model.operator import NEVER, Plain, State
+from topology.model.operator import NEVER, Changes, Plain, State
+from topology.model.result import result_id
 from topology.model.saved import INT, PLAIN, tuple_of
 from topology.pattern.match.compiled import Compiled
-from topology.pattern.match.uncertain.doubt import NO_DOUBT
-from topology.pattern.run.admit import Admission, PartitionGroup, PartitionIndex, group_by_partition
-from topology.pattern.run.emit import MatchEmitter
-from topology.pattern.run.query import NO_QUERY, RunContext, Wiring
-from topology.pattern.run.run import Run
+from topology.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
+from topology.pattern.run.admit import (
+    Admission,
+    PartitionGroup,
+    PartitionIndex,
+    find_filters,
+    group_by_partition,
+)
+from topology.pattern.run.affect import find_affected, find_around, uses_any
+from topology.pattern.run.emit import Change, emit_units
+from topology.pattern.run.evaluate import delay_decisions, evaluate_units, follow
+from topology.pattern.run.forget import restore, wake, write
+from topology.pattern.run.run import (
+    BEFORE_ALL_TIME,
+    KNOWN_BY,
+    NO_QUERY,
+    Agenda,
+    MatchUnit,
+    Run,
+    Wiring,
+)
 from topology.pattern.run.slack import Slack
-from topology.pattern.run.unit import BEFORE_ALL_TIME, MatchUnit, UnitOwner
 from topology.pattern.store.entry import Entry, Key, key_of
+from topology.pattern.store.index import EntryIndex
 from topology.pattern.tree.chained_queries import find_types_read
 
 LEVEL: Final = tuple_of(INT, INT, PLAIN, PLAIN, PLAIN)
@@ -50,13 +67,24 @@ class Dirty:
         self.is_exchanged = False
 
 
-class QueryLevel(RunContext):
+Settled = tuple[list[Change], list[tuple[MatchUnit, int]]]
+"""The changes of a level's results, and the units with more matches than are emitted.
+
+Each of these units comes with the number of its emitted matches.
+"""
+
+
+class Level:
     """The queries that read the same matches, with their clock, frontier, timers and indexes.
 
     Attributes:
         types: The match types that the queries read.
+        known_by: A digest of these types; empty if there are none.
         feeds: The queries that find these matches, each with its level.
         meter: The driver's meter of the queries' time.
+        doubt: The largest error; NO_DOUBT if no query uses time errors.
+        is_everywhere: Whether some STRICT step looks at the entries of every partition.
+        everything: The index of all entries; empty if no step does so.
         slack: The gathered corrections.
     """
 
@@ -64,29 +92,49 @@ class QueryLevel(RunContext):
         self,
         queries: Sequence[Compiled],
         types: frozenset[str],
-        feeds: Sequence[tuple[Compiled, QueryLevel]],
+        feeds: Sequence[tuple[Compiled, Level]],
         admission: Admission,
-        emitter: MatchEmitter,
         emits_final: Collection[str],
         max_partitions: int,
         max_error_ns: int | None,
         *,
         is_plain: bool,
     ) -> None:
-        super().__init__(queries, types, emitter, emits_final, max_error_ns, is_plain=is_plain)
         self.types = types
+        digest = result_id(*(name.encode() for name in sorted(types)))
+        self.known_by = digest[:KNOWN_BY] if types else ""
         self.feeds = feeds
         self.meter = Meter()
+        self.agenda = Agenda()
+        heeds_errors = any(query.grading is not None for query in queries)
+        self.doubt = Doubt(max_error_ns) if heeds_errors else NO_DOUBT
+        self.is_everywhere = any(query.shape.everywhere for query in queries)
+        self.everything = EntryIndex()
         self._admission = admission
-        self.groups = [
-            PartitionGroup(each, self, max_partitions) for each in group_by_partition(queries)
-        ]
-        self.wirings = [wiring for group in self.groups for wiring in group.wirings]
-        self.slack = Slack(() if types else queries)
-        for wiring in self.wirings:
-            wiring.corrects_at_once = not self.slack.gathers(wiring.query)
+        self.wirings: list[Wiring] = []
+        self.groups: list[PartitionGroup] = []
+        for numbered in group_by_partition(queries):
+            filters = find_filters(query for _, query in numbered)
+            wirings = [
+                Wiring(
+                    number,
+                    query,
+                    list(filters),
+                    self.doubt,
+                    self.known_by,
+                    emits_final=query.name in emits_final,
+                    is_plain=is_plain,
+                )
+                for number, query in numbered
+            ]
+            self.wirings += wirings
+            self.groups.append(
+                PartitionGroup(wirings, filters, self.agenda, self.everything, max_partitions)
+            )
+        self.slack = Slack(self.wirings)
         self._dirty: dict[Run, Dirty] = {}
         self._withdrawn: set[Entry] = set()
+        self._changes: list[Change] = []
         self._waiting: list[Wiring] = []
         """The queries that wait for a quality target."""
 
@@ -109,29 +157,21 @@ class QueryLevel(RunContext):
         doubt = self.doubt
         if error_ns > doubt.error_ns and doubt is not NO_DOUBT:
             self._purge(is_whole=True)
-            by_ns = doubt.widen(error_ns, self.now.frontier_ns)
+            by_ns = doubt.widen(error_ns, self.agenda.frontier_ns)
             for run in self.runs():
-                run.delay_decisions(by_ns)
-        if time_ns > self.now.clock_ns:
-            self.now.clock_ns = time_ns
+                delay_decisions(run, by_ns)
+        if time_ns > self.agenda.clock_ns:
+            self.agenda.clock_ns = time_ns
 
     def put(self, entry: Entry, at_ns: int) -> None:
         """Put an event into the indexes, and record the units that it can change."""
         self.record_time(entry.time_ns, entry.event.error_ns)
         in_order = self._add_to_everything(entry)
-        meter = self.meter
-        is_timed = meter.clock_ns is not None
         for group in self.groups:
             filters = group.filters_of(entry)
             partition = group.put(entry, filters)
             if partition is not None:
-                for run in partition.runs:
-                    ordered = in_order if run.query.shape.everywhere else partition.in_order
-                    begun_ns = meter.begin() if is_timed else 0
-                    if not run.follow(entry, filters, in_order=ordered):
-                        self.mark_changed(run, entry, filters, at_ns, in_order=ordered)
-                    if is_timed:
-                        meter.end(run.query.name, begun_ns)
+                self.pass_on(partition, entry, filters, at_ns, in_order=in_order)
                 self.agenda.quiet_ns = min(self.agenda.quiet_ns, group.purge_ns)
             if group.strict_everywhere and (not in_order or group.doubt.margin_ns):
                 for other in group.partitions.values():
@@ -151,26 +191,55 @@ class QueryLevel(RunContext):
         entry.places += 1
         return self.everything.entries[-1] is entry
 
-    def mark_changed(
+    def pass_on(
+        self,
+        partition: PartitionIndex,
+        entry: Entry,
+        filters: Sequence[int],
+        at_ns: int,
+        *,
+        in_order: bool = True,
+    ) -> None:
+        """Let the partition's runs follow the entry, or record the units that it can change.
+
+        `in_order`: whether the entry is the newest of the level; used for runs that look at all
+        partitions.
+        """
+        meter = self.meter
+        is_timed = meter.clock_ns is not None
+        for run in partition.runs:
+            is_newest = in_order if run.query.shape.everywhere else partition.in_order
+            begun_ns = meter.begin() if is_timed else 0
+            changes = follow(run, entry, filters, in_order=is_newest)
+            if changes is None:
+                self._mark_changed(run, entry, filters, at_ns, in_order=is_newest)
+            elif changes:
+                self._changes += changes
+            if is_timed:
+                meter.end(run.query.name, begun_ns)
+
+    def _mark_changed(
         self, run: Run, entry: Entry, filters: Sequence[int], at_ns: int, *, in_order: bool
     ) -> None:
-        """Record the units of a run that the event can change, to evaluate them now or later."""
+        """Record the units of a run that the entry can change, to evaluate them now or later."""
         self.agenda.quiet_ns = BEFORE_ALL_TIME  # The event may arm timers.
-        anchors = run.affected.by(entry, filters, in_order=in_order)
-        if self.slack.gathers(run.query):
-            late_by_ns = 0 if in_order else max(1, self.now.clock_ns - entry.time_ns)
+        anchors = find_affected(run, entry, filters, in_order=in_order)
+        if run.wiring.gathers:
+            late_by_ns = 0 if in_order else max(1, self.agenda.clock_ns - entry.time_ns)
             if self.slack.gather(run, anchors, filters, late_by_ns, at_ns):
                 self.agenda.arrival_ns = self.slack.next_ns
                 return
-        if anchors or (run.affected.doubts_independently and run.affected.uses_any(filters)):
+        if anchors or (run.doubts_independently and uses_any(run, filters)):
             self._note(run, anchors).new_entry = entry
 
     def _mark_disturbed(self, other: PartitionIndex, entry: Entry) -> None:
         """Record the units in another partition that the event changes through a STRICT step."""
         for run in other.runs:
-            if run.query.shape.everywhere and not run.follow(entry, (), in_order=False):
-                anchors = run.affected.by(entry, (), in_order=False)
-                if anchors:
+            if run.query.shape.everywhere:
+                changes = follow(run, entry, (), in_order=False)
+                if changes is not None:
+                    self._changes += changes
+                elif anchors := find_affected(run, entry, (), in_order=False):
                     self._note(run, anchors)
 
     def _note(self, run: Run, anchors: Iterable[Entry]) -> Dirty:
@@ -202,22 +271,22 @@ class QueryLevel(RunContext):
     def _mark_dirty_around(self, entry: Entry) -> None:
         for group in self.groups:
             for run in group.find_affected_runs(entry):
-                self._note(run, run.affected.find_around(entry)).is_exchanged = True
+                self._note(run, find_around(run, entry)).is_exchanged = True
 
     @property
     def is_due(self) -> bool:
         """Whether `settle` has work to do."""
-        if self._dirty or self.emitter.has_news:
+        if self._dirty or self._changes:
             return True
-        return self.agenda.events.next_ns < self.now.clock_ns
+        return self.agenda.events.next_ns < self.agenda.clock_ns
 
-    def settle(self, at_ns: int) -> None:
-        """Evaluate the recorded units, and emit their changes.
+    def settle(self) -> Settled:
+        """Evaluate the recorded units, and return what changes.
 
         Units whose timers are due are emitted in the same call, so a unit with both changes is
         emitted once.
         """
-        self._emit(self._evaluate(), at_ns)
+        return self._emit(self._evaluate())
 
     def correct(self, due_ns: int, frontier_ns: int = BEFORE_ALL_TIME) -> None:
         """Record the gathered units that are due at this arrival time, or at this frontier."""
@@ -230,72 +299,78 @@ class QueryLevel(RunContext):
         found: list[MatchUnit] = []
         for run, each in self._dirty.items():
             begun_ns = self.meter.begin()
-            found += run.evaluate(
-                each.anchors, each.new_entry, self._withdrawn, is_exchanged=each.is_exchanged
+            found += evaluate_units(
+                run, each.anchors, each.new_entry, self._withdrawn, is_exchanged=each.is_exchanged
             )
             self.meter.end(run.query.name, begun_ns)
         self._dirty.clear()
         self._withdrawn.clear()
         return found
 
-    def _emit(self, units: list[MatchUnit], at_ns: int) -> None:
-        """Emit the changes of these units, and of the units whose timers are due.
+    def _emit(self, units: list[MatchUnit]) -> Settled:
+        """Return the changes of these units, of the units whose timers are due, and of walks.
 
         All units of a run are emitted in one call, because SKIP must see them together.
         """
-        agenda, now = self.agenda, self.now
+        agenda = self.agenda
         if (
             self._waiting
-            or agenda.events.next_ns < now.clock_ns
-            or agenda.frontier.next_ns < now.frontier_ns
+            or agenda.events.next_ns < agenda.clock_ns
+            or agenda.frontier.next_ns < agenda.frontier_ns
         ):
             units += self._take_woken()
-        if units:
-            by_run: dict[UnitOwner, dict[Key, MatchUnit]] = {}
-            for unit in units:
-                by_run.setdefault(unit.owner, {})[unit.anchor.key] = unit
-            for run, changed in by_run.items():
-                begun_ns = self.meter.begin()
-                run.emit(changed.values())
-                self.meter.end(run.query.name, begun_ns)
-        if self.emitter.has_news:
-            self.emitter.flush(at_ns)
+        changes, self._changes = self._changes, []
+        overflowed: list[tuple[MatchUnit, int]] = []
+        by_run: dict[Run, dict[Key, MatchUnit]] = {}
+        for unit in units:
+            by_run.setdefault(unit.run, {})[unit.anchor.key] = unit
+            if unit.overflowed and not unit.is_overflow_known:
+                unit.is_overflow_known = True
+                overflowed.append((unit, len(unit.found)))
+        for run, changed in by_run.items():
+            begun_ns = self.meter.begin()
+            changes += emit_units(run, changed.values())
+            self.meter.end(run.query.name, begun_ns)
+        return changes, overflowed
 
     def _take_woken(self) -> Iterator[MatchUnit]:
         """Take the units whose timers are due, if they still exist."""
-        due = self.agenda.events.due(self.now.clock_ns)
-        due += self.agenda.frontier.due(self.now.frontier_ns)
+        due = self.agenda.events.due(self.agenda.clock_ns)
+        due += self.agenda.frontier.due(self.agenda.frontier_ns)
         for wiring in self._waiting:
             due += wiring.take_woken()
-        return (unit for unit in due if unit.owner.wake(unit))
+        return filter(wake, due)
 
     # -- time ---------------------------------------------------------------------------------
 
     @property
     def input_final_ns(self) -> int:
         """The instant before which all matches that the level reads are found and final."""
-        return min(level.now.frontier_ns - _lag_ns(query, level) for query, level in self.feeds)
+        return min(level.agenda.frontier_ns - _lag_ns(query, level) for query, level in self.feeds)
 
-    def advance(self, frontier_ns: int, at_ns: int) -> None:
-        """Move the frontier forward: every event before `frontier_ns` has arrived."""
-        now, agenda = self.now, self.agenda
-        if frontier_ns <= now.frontier_ns:
-            self.settle(at_ns)
-            return
+    def advance(self, frontier_ns: int) -> Settled:
+        """Move the frontier forward, and return what changes.
+
+        Every event before `frontier_ns` has arrived.
+        """
+        agenda = self.agenda
+        if frontier_ns <= agenda.frontier_ns:
+            return self.settle()
         if frontier_ns <= agenda.quiet_ns:
-            now.advance(frontier_ns)
-            return
+            agenda.advance(frontier_ns)
+            return [], []
         if agenda.arrival_ns < NEVER:
             self.correct(BEFORE_ALL_TIME, frontier_ns)
         changed = self._evaluate() if self._dirty else []
-        now.advance(frontier_ns)
+        agenda.advance(frontier_ns)
         for wiring in self._waiting:
             wiring.raise_target(frontier_ns)
         # The frontier is moved before emitting, so that a change that is already final is emitted
         # once, as final, and not first as preliminary.
-        self._emit(changed, at_ns)
+        settled = self._emit(changed)
         self._purge()
         agenda.quiet_ns = self._next_due_ns()
+        return settled
 
     def _next_due_ns(self) -> int:
         """Return the instant up to which the frontier may move without any effect."""
@@ -332,10 +407,10 @@ class QueryLevel(RunContext):
     def seal(self, watermark_ns: int) -> None:
         """Mark the input as ended: only its end decides results that are open at the watermark."""
         if not self.feeds:
-            self.emitter.proven_ns = max(self.now.clock_ns, watermark_ns)
+            self.agenda.proven_ns = max(self.agenda.clock_ns, watermark_ns)
             return
-        self.emitter.proven_ns = min(
-            level.emitter.proven_ns - _lag_ns(query, level) for query, level in self.feeds
+        self.agenda.proven_ns = min(
+            level.agenda.proven_ns - _lag_ns(query, level) for query, level in self.feeds
         )
 
     # -- forgetting ---------------------------------------------------------------------------
@@ -356,7 +431,7 @@ class QueryLevel(RunContext):
 
         `is_whole`: purge every partition, even where few entries can be purged.
         """
-        frontier_ns, everything = self.now.frontier_ns, self.everything
+        frontier_ns, everything = self.agenda.frontier_ns, self.everything
         for group in self.groups:
             if is_whole or group.strict_everywhere or group.purge_ns < frontier_ns:
                 self._admission.let_go(group.purge(frontier_ns, is_whole=is_whole))
@@ -370,8 +445,8 @@ class QueryLevel(RunContext):
 
     def row(self) -> Plain:
         queries = {wiring.query.name: wiring.row() for wiring in self.wirings}
-        now, doubt = self.now, self.doubt.snapshot()
-        return now.clock_ns, now.frontier_ns, doubt, queries, self.slack.lateness()
+        agenda, doubt = self.agenda, self.doubt.snapshot()
+        return agenda.clock_ns, agenda.frontier_ns, doubt, queries, self.slack.lateness()
 
     def write(self) -> None:
         """Write the rows of the runs that have changed.
@@ -379,11 +454,17 @@ class QueryLevel(RunContext):
         A barrier row (SKIP) may also change when only the frontier moves. So the runs whose barrier
         timer is due are written too.
         """
-        due = self.agenda.barriers.due(self.now.frontier_ns)
-        for run in self.changed | dict.fromkeys(due):
-            run.write()
-        self.changed.clear()
-        self.rows |= self.slack.write(self.now.frontier_ns)
+        agenda = self.agenda
+        for run in agenda.changed | dict.fromkeys(agenda.barriers.due(agenda.frontier_ns)):
+            write(run)
+        agenda.changed.clear()
+        agenda.rows |= self.slack.write(agenda.frontier_ns)
+
+    def take_rows(self) -> Changes:
+        """Return the rows that differ from the last ones returned; None for a deleted row."""
+        self.write()
+        rows, self.agenda.rows = self.agenda.rows, {}
+        return rows
 
     def restore(self, row: Plain, rest: State, entries: Iterable[Entry]) -> None:
         """Restore a state into a level without events, and take the level's rows out of `rest`.
@@ -396,8 +477,8 @@ class QueryLevel(RunContext):
         rows: Mapping[str, Plain] = {}
         lateness: Mapping[str, Plain] = {}
         if row is not None:
-            self.now.clock_ns, frontier_ns, doubt, rows, lateness = LEVEL.load(row, None, "")
-            self.now.advance(frontier_ns)
+            self.agenda.clock_ns, frontier_ns, doubt, rows, lateness = LEVEL.load(row, None, "")
+            self.agenda.advance(frontier_ns)
             if self.doubt is not NO_DOUBT:
                 self.doubt.restore(doubt)
         released = set()
@@ -411,7 +492,7 @@ class QueryLevel(RunContext):
                 group.put(entry, group.filters_of(entry))
             self._admission.keep(entry)
         for run in self.runs():
-            run.restore(rest)
+            restore(run, rest)
             if run.query.name in released:
                 for unit in run.units.values():
                     self.agenda.events.arm(unit, BEFORE_ALL_TIME)
@@ -440,13 +521,13 @@ class QueryLevel(RunContext):
 
         Past events may be missing, because they were stored only if another query used them.
         """
-        if self.now.clock_ns == BEFORE_ALL_TIME:
+        if self.agenda.clock_ns == BEFORE_ALL_TIME:
             return BEFORE_ALL_TIME
         margin_ns = 0 if query.grading is None else self.doubt.margin_ns
-        return _earliest_start_after(self.now.clock_ns + margin_ns, query)
+        return _earliest_start_after(self.agenda.clock_ns + margin_ns, query)
 
 
-def _lag_ns(query: Compiled, level: QueryLevel) -> int:
+def _lag_ns(query: Compiled, level: Level) -> int:
     """Return the time after the end of the query's match during which the match may change."""
     return query.lag_ns + (level.doubt.margin_ns if query.grading else 0)
 

@@ -1,321 +1,409 @@
-"""Runs one query in one partition: emits its units' results when an event or time changes them.
+"""Defines the runs, each of which is one query in one partition, with its units.
 
-The units that an event can change (`affect`) are evaluated again (`evaluate`). Then the results
-that may be emitted are chosen (`decide`), and their difference from the emitted results goes to the
-emitter (`emit`). The run also writes its rows and restores them (`forget`).
+A *unit* is all matches found from one event, its *anchor*. This is the last event under
+skip-till-any, otherwise the first.
+
+| state of a unit | meaning | next states |
+| --- | --- | --- |
+| followed | an event may advance or correct its walk (`evaluate.follow`) | evaluated, forgotten |
+| evaluated | `found` has the matches in all its events | evaluated, removed, forgotten |
+| removed | its anchor was a match that no longer exists; its revisions continue | evaluated |
+| forgotten | nothing can change it any more | - |
+
+| state of a match | meaning | next states |
+| --- | --- | --- |
+| hidden | it is found, but may not be emitted yet; the agenda has a timer for it | visible, gone |
+| visible | it may be emitted (`emit`) | kept, skipped, hidden, gone |
+| skipped | SKIP drops it because of an earlier match | kept, gone |
+| kept | SKIP keeps it, or there is no SKIP | emitted, skipped, hidden, gone |
+| emitted | consumers have it | updated, retracted |
+| retracted | consumers no longer have it; its revisions continue | emitted |
+
+An emitted match that is gone, skipped or hidden is retracted (`emit.emit_unit`). A match is gone
+if an event out of order changes the matches that are found. The change may concern:
+
+- its id (`match.ids`), or a condition;
+- a negation, UNTIL or GREEDY;
+- a step that takes another event;
+- a larger match of MAXIMAL, or LIMIT;
+- the beginning of a query that was added.
+
+A change of one match may move the barrier of SKIP. Then later matches turn from kept to skipped, or
+back (`selection`).
+
+A match becomes hidden if the absence at its end turns out to last longer.
+
+A match is *decided* when the frontier has passed `decided_ns`. A decided match is frozen, because
+its events may have been purged: a new evaluation neither adds nor changes nor removes it.
+
+The other modules of this folder have functions of runs.
+
+The timers of an `Agenda` have only an instant and a unit. When a timer is due, the unit's results
+are chosen again (`emit`), which also sets the unit's next timer.
+
+| clock | instant that it follows | units scheduled on it |
+| --- | --- | --- |
+| `events` | the newest event or watermark | waiting for the end of an absence |
+| `frontier` | the instant before which all events have arrived | with EMIT FINAL or `emits_final` |
+| `Wiring.at_target` | the instant up to which a query may emit | with a quality target |
+| `barriers` | the frontier | runs whose barrier row (SKIP) may change |
+
+Memory: some 300 bytes for each result that is not yet decided.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from topology.model.operator import NEVER, Plain, State
-from topology.model.result import EMIT, result_id
-from topology.model.saved import ValueKind
+from topology.answer.frontier import FOR_EVER
+from topology.model.operator import NEVER, Changes, Plain, State
+from topology.model.result import digest_of, frame, result_id
+from topology.model.saved import INT, TEXT, optional, tuple_of
+from topology.model.timers import Timers
+from topology.pattern.match.compiled import Compiled, EntryFilter, Slot
+from topology.pattern.match.evaluation import Place
 from topology.pattern.match.ids import key_bytes
-from topology.pattern.match.skip import BEFORE_ALL, Barrier
-from topology.pattern.match.tactics.followed import Taken
-from topology.pattern.run.affect import Affected
-from topology.pattern.run.decide import Visibility, find_shown_results
-from topology.pattern.run.emit import Change, make_changes
-from topology.pattern.run.evaluate import Evaluator, PlainWay
-from topology.pattern.run.forget import BARRIER, EMITTED, restore_emitted, row_of
-from topology.pattern.run.query import PartitionQuery
-from topology.pattern.run.unit import BEFORE_ALL_TIME, KNOWN_BY, FoundMatch, MatchUnit
+from topology.pattern.match.match import Match
+from topology.pattern.match.tactics.followed import FollowedWalks
+from topology.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
+from topology.pattern.run.found_match import FoundMatch, SureUnits
+from topology.pattern.run.selection import Selection
 from topology.pattern.store.entry import Entry, Key
-from topology.pattern.store.index import BEFORE_ALL_NS
+from topology.pattern.store.index import EntryIndex
+from topology.pattern.tree.syntax import FROM_START
 from topology.query.results import CurrentResult
+
+BEFORE_ALL_TIME: Final = -NEVER
+"""The initial value of the clock and of the frontier."""
+
+KNOWN_BY: Final = 16
+"""The number of digits of a query's fingerprint that identify the query in the state."""
+
+ANY_SLOT: Final[Slot] = (-1, -1)
+"""The slot under which units wait that any entry can change."""
+
+QUERY: Final = tuple_of(TEXT, INT, optional(INT))
+NO_QUERY: Final = ("", 0, None)
+"""The row of a query that is not in the state."""
+
+
+class Agenda:
+    """The clock and the frontier of a level, and what is left to do there.
+
+    Attributes:
+        clock_ns: The newest time accepted, or the time that the watermark has passed if that is
+            later.
+        frontier_ns: The instant before which every event has arrived. Results decided before it
+            never change.
+        proven_ns: The time from which results are decided only because the input ended
+            (`Engine.seal`).
+        events: The timers that follow the newest event or watermark.
+        frontier: The timers that follow the frontier.
+        barriers: The timers of the runs whose barrier row may change. They follow the frontier.
+        arrival_ns: The arrival time at which the level has something to do; NEVER if there is none.
+        quiet_ns: The instant up to which the frontier may move without any effect.
+        changed: The runs with rows to write.
+        rows: The rows that differ from the changelog; None for a deleted row.
+    """
+
+    def __init__(self) -> None:
+        self.clock_ns = BEFORE_ALL_TIME
+        self.frontier_ns = BEFORE_ALL_TIME
+        self.proven_ns = FOR_EVER
+        self.events: Timers[MatchUnit] = Timers()
+        self.frontier: Timers[MatchUnit] = Timers()
+        self.barriers: Timers[Run] = Timers()
+        self.arrival_ns = NEVER
+        self.quiet_ns = BEFORE_ALL_TIME
+        self.changed: dict[Run, None] = {}
+        self.rows: Changes = {}
+
+    def advance(self, frontier_ns: int) -> None:
+        """Move the frontier to `frontier_ns`, and the clock at least as far."""
+        self.frontier_ns = frontier_ns
+        if frontier_ns > self.clock_ns:
+            self.clock_ns = frontier_ns
+
+    @property
+    def next_ns(self) -> int:
+        """The instant before which no timer in `events` or `frontier` is due."""
+        return min(self.events.next_ns, self.frontier.next_ns)
+
+
+class Wiring:
+    """A query of a level, connected to the indexes that it shares with other queries.
+
+    Filters are given by their numbers in the partition group.
+
+    Attributes:
+        number: The query's position among the queries of its level.
+        doubt: The largest error; NO_DOUBT if the query ignores errors.
+        emits_final: Whether an early result is emitted once more when it becomes final.
+        is_plain: Whether runs take the plain way if they can (`evaluate.follow`).
+        reads_matches: Whether some entries are matches of other queries.
+        since_ns: The earliest start of a match, if earlier events may be missing. A match that a
+            late event extends to before this time is retracted.
+        target_ns: The instant before which a match must be decided to be emitted (`quality`);
+            None if the query does not wait.
+        at_target: The timers of the units that wait for the target.
+        gathers: Whether late corrections are gathered (EMIT SLACK). Otherwise, each event is
+            followed by an evaluation of all units it changes.
+        starts_wait: Whether a start waits for the entries that can change its unit.
+        doubts_apart: Whether each event puts matches in doubt independently of all others.
+        possible_apart: Whether each event rules out possible matches (UNCERTAIN POSSIBLE)
+            independently of all others.
+        components: The filter of each component of a plain sequence (`match.tactics.followed`).
+        slots_of: The slots of each filter.
+        filters: All filters of the query.
+        anchors: The filters of the slots that a unit's anchor can fill.
+        enders: The filters of the slots that the last event of a match can fill.
+        blockers: The filters of entries that may forbid a match: those of negations, and of greedy
+            groups at its end.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        query: Compiled,
+        filters: Sequence[EntryFilter],
+        doubt: Doubt,
+        known_by: str,
+        *,
+        emits_final: bool,
+        is_plain: bool,
+    ) -> None:
+        """Connect a query. `known_by` is a digest of the match types that its level reads."""
+        self.number = number
+        self.query = query
+        self.doubt = NO_DOUBT if query.grading is None else doubt
+        self.emits_final = emits_final
+        self.is_plain = is_plain and not known_by
+        self.reads_matches = bool(known_by)
+        self.since_ns = -NEVER
+        self.target_ns: int | None = None
+        self.at_target: Timers[MatchUnit] = Timers()
+        self.row_key = f"{query.known_by[:KNOWN_BY]}{known_by}/{query.name}"
+        shape, possible = query.shape, query.possible
+        self.gathers = query.query.emit == "slack" and not known_by
+        self.starts_wait = query.query.matches in FROM_START and not shape.by_end
+        self.possible_apart = possible is not None and possible.each_apart and not self.gathers
+        is_apart = possible is None and not shape.strict and not query.untils
+        self.doubts_apart = query.grading is not None and is_apart and not self.gathers
+        count = 0 if query.steps is None else query.steps.count
+        self.components = [filters.index(query.filters[0, j]) for j in range(count)]
+        self.slots_of: dict[int, list[Slot]] = {}
+        for slot, each in query.filters.items():
+            self.slots_of.setdefault(filters.index(each), []).append(slot)
+        untils = {filters.index(each) for each in query.untils.values()}
+        self.filters = frozenset(self.slots_of.keys() | untils)
+        self.anchors = frozenset(filters.index(query.filters[slot]) for slot in query.anchors)
+        self.enders = frozenset(filters.index(query.filters[slot]) for slot in query.ends)
+        components = [a.components for a in query.form.alternatives]
+        forbidding = [(a, j) for a, j in query.filters if j >= len(components[a])]
+        forbidding += [(a, j) for a, j in query.ends if components[a][j].greedy]
+        self.blockers = frozenset(filters.index(query.filters[slot]) for slot in forbidding)
+
+    def raise_target(self, until_ns: int) -> None:
+        """Allow the query to emit what is decided before `until_ns`. The target never falls."""
+        self.target_ns = until_ns if self.target_ns is None else max(until_ns, self.target_ns)
+
+    def take_woken(self) -> list[MatchUnit]:
+        """Take the units with a match that the query may emit now, by its target."""
+        return [] if self.target_ns is None else self.at_target.due(self.target_ns)
+
+    def row(self) -> Plain:
+        return self.query.known_by, self.since_ns, self.target_ns
+
+    def restore(self, row: Plain, now_ns: int) -> bool:
+        """Restore the row, and return whether the query had a target to wait for and now has none.
+
+        If so, the caller must emit the results for which the query was waiting. `now_ns`: the
+        earliest start of the query's matches if the row has another fingerprint.
+        """
+        fingerprint, since_ns, target_ns = QUERY.load(row, None, self.query.name)
+        is_known: bool = fingerprint == self.query.known_by
+        self.since_ns = since_ns if is_known else now_ns
+        waits = self.target_ns is not None
+        if waits and target_ns is not None:
+            self.target_ns = target_ns
+        return is_known and not waits and target_ns is not None
+
+
+class MatchUnit:
+    """An end event or a start event, the anchor, with all matches found from it.
+
+    Attributes:
+        found: The current matches, by id.
+        emitted: The results that consumers have, and retracted ones, by id.
+        hi_ns: The time after which no event changes the evaluation (`evaluation.Evaluation`).
+        waits: The slots whose new entries change it (`evaluation.Evaluation`).
+        overflowed: Whether it has more matches than `found`.
+        is_overflow_known: Whether that was reported.
+    """
+
+    __slots__ = ("anchor", "emitted", "found", "hi_ns", "is_overflow_known", "overflowed", "run",
+                 "waits")  # fmt: skip
+
+    def __init__(self, anchor: Entry, run: Run) -> None:
+        self.anchor = anchor
+        self.run = run
+        self.found: dict[str, FoundMatch] = {}
+        self.emitted: dict[str, CurrentResult[FoundMatch]] = {}
+        self.hi_ns = 0
+        self.waits: frozenset[Slot] | None = None
+        self.overflowed = False
+        self.is_overflow_known = False
+
+    def replace(self, found: Mapping[str, FoundMatch], frontier_ns: int) -> None:
+        """Replace the matches that are not yet decided by those of a new evaluation."""
+        frozen = {id_: old for id_, old in self.found.items() if old.decided_ns < frontier_ns}
+        open_ = {id_: new for id_, new in found.items() if new.decided_ns >= frontier_ns}
+        self.found = open_ if not frozen else {**open_, **frozen}
+
+    def is_undecided(self, time_ns: int) -> bool:
+        """Return whether an event at that time can change a current match."""
+        return any(found.decided_ns >= time_ns for found in self.found.values())
+
+    def delay_decisions(self, by_ns: int, frontier_ns: int) -> None:
+        """Delay the decision of open matches by `by_ns`, because errors are larger than before."""
+        every = (*self.found.values(), *(each.content for each in self.emitted.values()))
+        for found in {id(found): found for found in every}.values():
+            if found.decided_ns >= frontier_ns:
+                found.decided_ns += by_ns
+
+    def forget(self, before_ns: int) -> None:
+        """Forget the matches and results that were decided before `before_ns`."""
+        if self.found:
+            for id_ in [i for i, found in self.found.items() if found.decided_ns < before_ns]:
+                del self.found[id_]
+        if self.emitted:
+            for id_ in [i for i, old in self.emitted.items() if old.content.decided_ns < before_ns]:
+                del self.emitted[id_]
 
 
 class Run:
     """One query in one partition, with its units.
 
     Attributes:
-        plain: The plain way; None if the run takes the general way.
+        place: The indexes by alternative and component.
+        indexes: The same indexes by filter.
+        units: The units by the key of their anchor, but only those that have emitted something or
+            may still do so.
+        walks: The walks that the plain way follows; None if the run takes the general way.
+        waiting: The units that wait for a new entry, by slot.
+        sure: The units with a certain match, if events put matches in doubt independently.
+        searched_ns: The largest error for which a unit's possible matches were all found, by the
+            anchor's key.
+        selection: The selection by SKIP; None if the query has no SKIP.
+        again: The units that must be passed to SKIP again, by the anchor's key.
+        touched: The anchors of the units that differ from their written rows.
         written: The run's rows by key, as last written.
     """
 
-    __slots__ = ("_at", "_barrier_key", "_evaluator", "_row_prefix", "_touched",
-                 "affected", "plain", "query", "units", "visibility",
-                 "written")  # fmt: skip
+    __slots__ = ("_id_prefix", "again", "agenda", "barrier_key", "doubt", "indexes", "partition",
+                 "place", "query", "searched_ns", "selection", "sure", "touched", "units",
+                 "waiting", "walks", "wiring", "written")  # fmt: skip
 
-    def __init__(self, at: PartitionQuery) -> None:
-        self._at = at
-        at.owner = self
-        self.query = at.query
-        self.units = at.units
-        self.affected = Affected(at)
-        self._evaluator = Evaluator(at, self.affected)
-        self.visibility = Visibility(at)
-        known_by = f"{at.query.known_by[:KNOWN_BY]}{at.context.known_by}/{at.query.name}"
-        self._barrier_key = f"barrier/{known_by}/{result_id(key_bytes(at.partition))}"
-        self._row_prefix = f"unit/{known_by}"
-        self._touched: dict[Key, Entry] = {}
-        self.written: State = {}
-        self.plain: PlainWay | None = None
-        waits = self.visibility.emits_final or at.wiring.target_ns is not None
-        if at.context.is_plain and not waits and at.query.steps and not at.doubt.margin_ns:
-            self.plain = PlainWay(at, at.query.steps)
-
-    # -- events and time ----------------------------------------------------------------------
-
-    def evaluate(
+    def __init__(
         self,
-        anchors: Mapping[Key, Entry],
-        new_entry: Entry | None,
-        withdrawn: Container[Entry],
-        *,
-        is_exchanged: bool,
-    ) -> list[MatchUnit]:
-        """Evaluate the units of these anchors again, and return the units to emit.
+        wiring: Wiring,
+        place: Place,
+        indexes: Sequence[EntryIndex],
+        partition: Sequence[Any],
+        agenda: Agenda,
+    ) -> None:
+        query = wiring.query
+        self.wiring = wiring
+        self.query: Compiled = query
+        self.place = place
+        self.indexes = indexes
+        self.partition = partition
+        self.agenda = agenda
+        self.doubt = wiring.doubt
+        self.units: dict[Key, MatchUnit] = {}
+        self.waiting: dict[Slot, dict[Key, MatchUnit]] = {}
+        self.sure = SureUnits()
+        self.searched_ns: dict[Key, int] = {}
+        self.selection = Selection(query) if query.shape.skips else None
+        self.again: dict[Key, None] = {}
+        self.touched: dict[Key, Entry] = {}
+        self.written: State = {}
+        key = key_bytes(partition)
+        self._id_prefix = frame(b"%d:" % len(key) + key + query.form.fingerprint.encode())
+        self.barrier_key = f"barrier/{wiring.row_key}/{result_id(key)}"
+        self.walks: FollowedWalks | None = None
+        waits = wiring.emits_final or wiring.target_ns is not None
+        if wiring.is_plain and query.steps and not waits and not self.doubt.margin_ns:
+            self.walks = FollowedWalks(query.steps, wiring.components, wiring.since_ns, place)
 
-        `new_entry`: the event that changes the units; it is already in the indexes. It may put
-        further units in doubt, which are returned too. `is_exchanged`: whether matches that the
-        query reads were also added or removed. `withdrawn`: entries that no longer exist, so their
-        units have no matches.
-        """
-        doubts_apart = self.affected.doubts_independently
-        is_apart = doubts_apart or self.affected.possible_apart
-        only = new_entry if is_apart and not is_exchanged else None
-        units: list[MatchUnit] = []
-        for key in sorted(anchors):
-            if anchors[key] not in withdrawn:
-                units.append(self._evaluator.evaluate(anchors[key], only))
-            elif key in self.units:
-                unit = self.units[key]
-                if self._evaluator.starts_wait:
-                    self.affected.wait(unit, frozenset())
-                unit.replace({}, self._at.now.frontier_ns)
-                units.append(unit)
-        if new_entry is not None and doubts_apart:
-            units += self._evaluator.put_in_doubt(new_entry, anchors)
-        return units
-
-    def follow(self, entry: Entry, filters: Sequence[int], *, in_order: bool) -> bool:
-        """Process the entry the plain way, and return whether the run takes that way.
-
-        The entry is already in the indexes.
-        """
-        plain = self.plain
-        if plain is None:
-            return False
-        walks = plain.walks
-        if walks.steps.is_tested and walks.is_beyond:
-            self.switch_to_general()
-            return False
-        if in_order:
-            for taken in walks.follow(entry, filters):
-                self._emit_complete(plain, taken)
-        else:
-            for taken in walks.insert_late(entry, filters):
-                unit = plain.settle(taken)
-                self._emit_unit(unit, unit.found)
-        return True
-
-    def _emit_complete(self, plain: PlainWay, taken: Taken) -> None:
-        """Emit a match that ends with the newest event.
-
-        The first result of a unit does not need `emit.changes`: it is new, and cannot be decided
-        yet.
-        """
-        unit = plain.unit_of(taken[0])
-        if unit.emitted:
-            unit = plain.settle(taken)
-            self._emit_unit(unit, unit.found)
-            return
-        id_, found = plain.make_match(taken)
-        unit.found[id_] = found
-        unit.emitted[id_] = CurrentResult(found, 0, live=True)
-        self._mark_changed(unit.anchor)
-        change = Change(EMIT, id_, 0, found, found, final=False)
-        self._at.emitter.take(self._at.wiring.number, self.query, self._at.partition, [change])
-
-    def switch_to_general(self) -> None:
-        """Switch to the general way, which evaluates changed units again (`Evaluator`)."""
-        plain, self.plain = self.plain, None
-        if plain is not None:
-            plain.hand_over(self.affected, starts_wait=self._evaluator.starts_wait)
-
-    def wake(self, unit: MatchUnit) -> bool:
-        """Return whether a unit whose timer is due still exists."""
-        if self.units.get(unit.anchor.key) is not unit:
-            return False
-        if self.plain is not None:
-            self.plain.unit_of(unit.anchor)
-        return True
-
-    def delay_decisions(self, by_ns: int) -> None:
-        """Delay the decision of open matches by `by_ns`, because errors are larger than before."""
-        if self.query.grading is not None:
-            self.switch_to_general()
-            self._evaluator.delay_decisions(by_ns)
-            for unit in self.units.values():
-                if unit.emitted:
-                    self._mark_changed(unit.anchor)
-
-    # -- results ----------------------------------------------------------------------------------
-
-    def emit(self, units: Iterable[MatchUnit]) -> None:
-        """Emit the changes of these units."""
-        for unit, visible in self.visibility.select_changed(units):
-            self._emit_unit(unit, visible)
-
-    def _emit_unit(self, unit: MatchUnit, visible: dict[str, FoundMatch]) -> None:
-        if not visible and not unit.emitted:
-            return
-        if self.query.shows_apart:
-            visible = find_shown_results(self._at, unit, visible)
-        # The end of the input alone makes no result final.
-        until_ns = self._at.emitter.proven_ns if self.visibility.emits_final else BEFORE_ALL_TIME
-        changed = list(
-            make_changes(unit, visible, self._at.now.frontier_ns, finals_until_ns=until_ns)
-        )
-        if changed:
-            self._at.emitter.take(self._at.wiring.number, self.query, self._at.partition, changed)
-            self._mark_changed(unit.anchor)
-            self.visibility.note_emitted(unit)
-        # A restored unit has the newest match of each result. It need not have changed the result,
-        # but it places later changes among others, and says when they are final.
-        for id_, found in visible.items():
-            current = unit.emitted[id_]
-            if current.content.decided_ns != found.decided_ns:
-                self._mark_changed(unit.anchor)
-            current.content = found
-
-    # -- forgetting ---------------------------------------------------------------------------
-
-    def forget(self) -> None:
-        """Forget the units that nothing can change any more."""
-        frontier_ns = self._at.now.frontier_ns
-        if self.plain is not None:
-            for anchor in self.plain.walks.over(frontier_ns):
-                self._drop(anchor)
-            return
-        self.visibility.let_go()
-        span_ns = self.affected.open_ns
-        for unit in list(self.units.values()):
-            if unit.anchor.time_ns + span_ns < frontier_ns:
-                self.affected.wait(unit, frozenset())
-                self._drop(unit.anchor)
-            elif unit.anchor.time_ns < frontier_ns:
-                unit.forget(frontier_ns)
-
-    def _drop(self, anchor: Entry) -> None:
-        self.units.pop(anchor.key, None)
-        self._evaluator.forget(anchor)
-        self._touched.pop(anchor.key, None)
-        if self.written:
-            key = self.row_key(anchor)
-            if self.written.pop(key, None) is not None:
-                self._at.context.rows[key] = None
-
-    def close(self) -> None:
-        """Delete the run's rows and its timer; all of its units must have been forgotten."""
-        self._at.context.rows |= dict.fromkeys(self.written)
-        self._at.context.changed.pop(self, None)
-        self._at.context.agenda.barriers.disarm(self)
-
-    # -- state --------------------------------------------------------------------------------
+    def id_of(self, match: Match) -> str:
+        return digest_of(self._id_prefix + frame(self.query.ids.of(match)))
 
     def row_key(self, anchor: Entry) -> str:
         """Return the key of the row of the unit with this anchor."""
         source, epoch, seq = anchor.identity
-        return f"{self._row_prefix}/{epoch:d}/{seq:d}/{source}"
+        return f"unit/{self.wiring.row_key}/{epoch:d}/{seq:d}/{source}"
 
-    def _mark_changed(self, anchor: Entry) -> None:
+    def mark_changed(self, anchor: Entry) -> None:
         """Record that the unit differs from its written row."""
-        if not self._touched:
-            self._at.context.changed[self] = None
-        self._touched[anchor.key] = anchor
+        if not self.touched:
+            self.agenda.changed[self] = None
+        self.touched[anchor.key] = anchor
 
-    def write(self) -> None:
-        """Write the rows of the units changed since the last call, and the barrier's row."""
-        rows, frontier_ns = self._at.context.rows, self._at.now.frontier_ns
-        for at, anchor in self._touched.items():
-            row = row_of(self.units.get(at), frontier_ns)
-            key = self.row_key(anchor)
-            if row is not None:
-                self.written[key] = rows[key] = row
-            elif self.written.pop(key, None) is not None:
-                rows[key] = None
-        self._touched.clear()
-        selection = self.visibility.selection
-        if selection is not None:
-            barrier = self.visibility.find_barrier(selection)
-            row = (*barrier.key, barrier.includes)
-            if barrier.key != BEFORE_ALL and row != self.written.get(self._barrier_key):
-                self.written[self._barrier_key] = rows[self._barrier_key] = row
-            until_ns = selection.next_decided_ns(frontier_ns)
-            if until_ns < NEVER:
-                self._at.context.agenda.barriers.arm(self, until_ns)
+    @property
+    def span_ns(self) -> int:
+        """The largest distance from a match to an event that forbids it.
 
-    def restore(self, state: State) -> None:
-        """Restore the units from the stored events, and take the run's rows out of `state`."""
-        if self.visibility.selection is not None:
-            self._at.context.agenda.barriers.arm(self, BEFORE_ALL_NS)
-            if self._barrier_key in state:
-                *at, includes = self._take(self._barrier_key, BARRIER, state)
-                self.visibility.selection.barrier = Barrier(tuple(at), includes)
-        for anchor in self.affected.anchors(BEFORE_ALL_NS, -BEFORE_ALL_NS):
-            key = self.row_key(anchor)
-            row = self._take(key, EMITTED, state) if key in state else ()
-            self.visibility.of(self._evaluate_again(anchor, row))
-
-    def _take(self, key: str, kind: ValueKind, state: State) -> Any:
-        """Take a row out of a state that is being restored, and return its value."""
-        row = self.written[key] = kind.load(state.pop(key), None, key)
-        return row
-
-    def restore_retracted(self, anchor: Entry, state: State) -> None:
-        """Restore the results of a unit whose anchor was retracted before the state was written.
-
-        Their rows are taken out of `state`. Their revisions continue if the anchor returns.
+        It is measured by corrected timestamps, so it includes the margin for errors.
         """
-        key = self.row_key(anchor)
-        if key in state:
-            unit = MatchUnit(anchor, self)
-            row = self._take(key, EMITTED, state)
-            restore_emitted(unit, {}, row, self._at.now.frontier_ns)
-            if unit.emitted:
-                self.units[anchor.key] = unit
+        return self.query.span_ns + self.doubt.margin_ns
 
-    def _evaluate_again(self, anchor: Entry, row: Plain) -> MatchUnit:
-        """Return the unit as evaluated now, with the results that were emitted for it."""
-        if self.plain is None:
-            unit = self._evaluator.evaluate(anchor)
-        else:
-            unit = self.plain.walk_again(anchor, starts_wait=self._evaluator.starts_wait)
-        if row:
-            self._show_again(unit, row)
-            if unit.emitted:
-                self.units[anchor.key] = unit
-            elif anchor.key not in self.units:
-                self._mark_changed(
-                    anchor
-                )  # The unit's results were decided after its row was written.
-        return unit
+    @property
+    def open_ns(self) -> int:
+        """The time after its anchor's timestamp during which a unit may still change."""
+        shape = self.query.shape
+        opens = not shape.by_end or shape.looks_ahead or shape.skips
+        return self.span_ns if opens else self.doubt.margin_ns
 
-    def _show_again(self, unit: MatchUnit, row: Plain) -> None:
-        shown: Mapping[str, FoundMatch] = unit.found
-        if self.query.shows_apart:
-            shown = find_shown_results(self._at, unit, shown)
-        restore_emitted(unit, shown, row, self._at.now.frontier_ns)
+    @property
+    def doubts_independently(self) -> bool:
+        """Whether events have errors, and each puts matches in doubt independently of the others.
 
-    def put_back(self, anchor: Entry, evaluated: Plain) -> None:
-        """Replace a restored unit by what it was when it was last evaluated.
-
-        `evaluated`: its `hi_ns`, its `waits`, and its matches by id; None if it never was.
+        It is False for a query with SKIP that waits for a quality target. There, each evaluation of
+        a unit looks at all visible matches of the run.
         """
-        known = self.units.pop(anchor.key, None)
-        if known is not None:
-            self.affected.wait(known, frozenset())
-        if evaluated is None:
-            return
-        unit = self.units[anchor.key] = MatchUnit(anchor, self)
-        unit.hi_ns, waits, found = evaluated
-        unit.found = found
-        if self._evaluator.starts_wait:
-            self.affected.wait(unit, waits)
-        self._show_again(unit, self.written.get(self.row_key(anchor), ()))
-        self.visibility.of(unit)
+        if not self.wiring.doubts_apart or self.doubt.margin_ns <= 0:
+            return False
+        return self.wiring.target_ns is None or self.selection is None
+
+    def anchors(self, since_ns: int, until_ns: int) -> list[Entry]:
+        """Return the anchors of all units between these instants (inclusive), ordered by key."""
+        cuts = []
+        for number in self.wiring.anchors:
+            index = self.indexes[number]
+            low, high = index.count_before(since_ns), index.count_up_to(until_ns)
+            cuts.append(index.entries[low:high])
+        if len(cuts) == 1:
+            return cuts[0]
+        found = {entry.key: entry for cut in cuts for entry in cut}
+        return [found[key] for key in sorted(found)]
+
+    def wait(self, unit: MatchUnit, waits: frozenset[Slot] | None) -> None:
+        """Set the slots whose new entries change the unit; None means that any entry does."""
+        for slot in (ANY_SLOT,) if unit.waits is None else unit.waits:
+            self.waiting.get(slot, {}).pop(unit.anchor.key, None)
+        unit.waits = waits
+        for slot in (ANY_SLOT,) if waits is None else waits:
+            self.waiting.setdefault(slot, {})[unit.anchor.key] = unit
+
+    def drop(self, anchor: Entry) -> None:
+        """Forget the unit of this anchor, and delete its row."""
+        self.units.pop(anchor.key, None)
+        self.sure.drop(anchor.key)
+        self.searched_ns.pop(anchor.key, None)
+        self.touched.pop(anchor.key, None)
+        if self.written:
+            key = self.row_key(anchor)
+            if self.written.pop(key, None) is not None:
+                self.agenda.rows[key] = None

@@ -1,11 +1,11 @@
 """Applies SKIP to the visible matches of a run, again from the first changed one.
 
 SKIP (`topology.pattern.match.skip`) examines the visible matches in the order of their starts, and
-then of their ends; results are emitted in another order (`emit`). Each match is kept here with the
-barrier after it. After a change, SKIP is applied again from the first changed match on. It stops
-after the last changed match, at the first match whose barrier stays the same. So an event out of
-order may retract or bring back matches at any distance after it, in units that were not evaluated
-again. It never reaches decided matches (`Compiled.decided_ns`).
+then of their ends; results are emitted in another order (`match_results`). Each match is kept here
+with the barrier after it. After a change, SKIP is applied again from the first changed match on. It
+stops after the last changed match, at the first match whose barrier stays the same. So an event out
+of order may retract or bring back matches at any distance after it, in units that were not
+evaluated again. It never reaches decided matches (`Compiled.decided_ns`).
 
 Cost of a change: O(log n) and a move of references for each match added or removed, and then SKIP
 as described. Here n is the number of visible matches.
@@ -21,7 +21,7 @@ from topology.model.operator import NEVER
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.match import Match
 from topology.pattern.match.skip import Barrier, barrier_after, place
-from topology.pattern.run.unit import FoundMatch
+from topology.pattern.run.found_match import FoundMatch
 from topology.pattern.store.entry import Key
 
 

@@ -29,8 +29,10 @@ from topology.model.saved import (
 )
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.match import Match
-from topology.pattern.run.run import Run
-from topology.pattern.run.unit import FoundMatch, MatchUnit
+from topology.pattern.run.affect import uses_any
+from topology.pattern.run.forget import put_back
+from topology.pattern.run.found_match import FoundMatch
+from topology.pattern.run.run import MatchUnit, Run, Wiring
 from topology.pattern.store.entry import Entry, Identity, Key
 from topology.pattern.store.index import BEFORE_ALL_NS
 
@@ -86,15 +88,10 @@ class Slack:
         written: The rows of the gathered units by key, as last written.
     """
 
-    def __init__(self, queries: Iterable[Compiled]) -> None:
-        slack = [query for query in queries if query.query.emit == "slack"]
-        self._lateness = {_key_of(query): Lateness() for query in slack}
+    def __init__(self, wirings: Iterable[Wiring]) -> None:
+        self._lateness = {_key_of(each.query): Lateness() for each in wirings if each.gathers}
         self._gathered: dict[Run, tuple[int, dict[Key, Entry]]] = {}
         self.written: State = {}
-
-    def gathers(self, query: Compiled) -> bool:
-        """Return whether the query has EMIT SLACK."""
-        return bool(self._lateness) and _key_of(query) in self._lateness
 
     def gather(
         self,
@@ -109,7 +106,7 @@ class Slack:
         `anchors`: the anchors of the units that it changes.
         """
         lateness = self._lateness[_key_of(run.query)]
-        if run.affected.uses_any(filters):
+        if uses_any(run, filters):
             lateness.count(late_by_ns)
         wait_ns = run.query.query.slack_ns
         if wait_ns is None:
@@ -163,13 +160,13 @@ class Slack:
         for key in self._lateness.keys() & lateness.keys():
             self._lateness[key].load(lateness[key])
         for run in runs if self._lateness else ():
-            for anchor in run.affected.anchors(BEFORE_ALL_NS, -BEFORE_ALL_NS):
+            for anchor in run.anchors(BEFORE_ALL_NS, -BEFORE_ALL_NS):
                 key = PREFIX + run.row_key(anchor)
                 if key in state:
                     self.written[key] = state.pop(key)
                     due_ns, last = GATHERED.load(self.written[key], None, key)
                     self._gathered.setdefault(run, (due_ns, {}))[1][anchor.key] = anchor
-                    run.put_back(anchor, last and (*last[:2], _load_found(last[2], entries)))
+                    put_back(run, anchor, last and (*last[:2], _load_found(last[2], entries)))
 
 
 def _key_of(query: Compiled) -> str:

@@ -33,7 +33,7 @@ class Entry:
         high_ns: The latest possible event time.
         places: The number of indexes that contain the entry.
         spelled: The encoded identity, cached by `match.ids`.
-        member: The entry as a member of a result, cached by `run.emit`.
+        member: The entry as a member of a result, cached by `run.match_results`.
         play: The play of the clock that gave the event's time.
         inner: The events of the match, if the entry is itself a match (`match.match_events`).
         is_sure: Whether that match is confirmed; True for an event.

@@ -29,8 +29,8 @@ from topology.pattern.language.parse import parse_query
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.run import affect
 from topology.pattern.run.engine import Engine
+from topology.pattern.run.run import BEFORE_ALL_TIME
 from topology.pattern.run.selection import Selection
-from topology.pattern.run.unit import BEFORE_ALL_TIME
 from topology.pattern.tree.syntax import Emit, Query, Skip
 
 SEEDS = seeds_of_today(180)
@@ -123,8 +123,8 @@ def skipping(rng: Random) -> Query:
 def forget(engine: Engine) -> None:
     """Clear the decisions of SKIP, so that it makes all of them again."""
     for run in engine.levels[0].runs():
-        if run.visibility.selection is not None:
-            run.visibility.selection.clear()
+        if run.selection is not None:
+            run.selection.clear()
 
 
 def engine_of(query: Compiled, finals: list[str], *, waits: bool) -> Engine:

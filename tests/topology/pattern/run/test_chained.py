@@ -80,7 +80,7 @@ def one_after_the_other(queries: Sequence[Compiled], stream: Sequence[Entry]) ->
     standing: dict[str, MatchResult] = {}
     for query in queries:
         engine, reader = Engine([query], max_error_ns=2), Reader()
-        engine.levels[0].reads_matches = True
+        engine.levels[0].wirings[0].reads_matches = True
         for one in sorted([*stream, *matches], key=lambda each: each.key):
             new = anew(one)
             new.inner, new.is_sure = one.inner, one.is_sure
@@ -203,7 +203,7 @@ def ended(queries: Sequence[Compiled], stream: Sequence[Entry]) -> dict[str, Mat
     last: dict[str, MatchResult] = {}
     engine.seal(engine.clock_ns)
     engine.end(0)
-    for result in engine.findings:
+    for result in taken(engine):
         assert isinstance(result, MatchResult)
         last[result.id] = result
     return last

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from random import Random
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -28,9 +27,9 @@ from topology.pattern.compile.scope import Environment
 from topology.pattern.language.parse import parse_query
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.match import Match
-from topology.pattern.run.affect import SureUnits
 from topology.pattern.run.engine import Engine
-from topology.pattern.run.unit import FoundMatch, MatchUnit
+from topology.pattern.run.found_match import FoundMatch, SureUnits
+from topology.pattern.store.entry import Key
 
 PARTS = 2
 SEEDS = seeds_of_today(500)
@@ -91,7 +90,7 @@ def test_one_wrong_clock_adds_little_work(pattern: str, late: bool) -> None:
         for at in range(1, pairs + 1):
             for place, kind in ((0, "A"), (1, "B"))[:: -1 if late else 1]:
                 engine.accept(entry(kind, at * APART_NS + place, at, {"x": 0}, kind), 0)
-        assert len(engine.findings) >= pairs
+        assert len(taken(engine)) >= pairs
         return near.call_count
 
     assert looks_for(PAIRS) < 3 * looks_for(PAIRS // 2), "it grows with the pairs, not their square"
@@ -128,7 +127,7 @@ def test_jumping_source_adds_little_work(pattern: str, error_ns: int) -> None:
             new_entry = entry(kind, 20 * at + place_ns, at, {"x": 0}, source, error_ns=off_ns)
             accepted += engine.accept(new_entry, 0) == "stored"
             engine.advance(engine.clock_ns - 400, 0)
-    assert len(engine.findings) >= ROUNDS
+    assert len(taken(engine)) >= ROUNDS
     assert accepted == 3 * ROUNDS
     assert near.call_count < LOOKS_OF_AN_EVENT * accepted
 
@@ -163,8 +162,6 @@ def test_uncertain_match_is_emitted_once() -> None:
     assert [getattr(finding, "confidence", "") for finding in findings] == [UNCERTAIN]
 
 
-NOBODY: Any = None
-"""No unit here is looked at again."""
 OFF_NS = (0, 0, 2, 9, 300)
 """Errors of the events of units and of new events."""
 
@@ -181,30 +178,29 @@ def _members(rng: Random, seq: int) -> Match:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_units_around_match_a_search(seed: int) -> None:
-    rng, sure, units = Random(seed), SureUnits(), dict[int, MatchUnit]()
+    rng, sure, units = Random(seed), SureUnits(), dict[Key, FoundMatch]()
     for seq in range(120):
         match = _members(rng, seq)
-        unit = units[seq] = MatchUnit(match.first, NOBODY)
-        unit.found["x"] = FoundMatch(match, 0, rng.choice((CONFIRMED, CONFIRMED, UNCERTAIN)))
-        sure.note(unit)
-        changed = units[rng.choice(list(units))]
+        found = FoundMatch(match, 0, rng.choice((CONFIRMED, CONFIRMED, UNCERTAIN)))
+        units[match.first.key] = found
+        sure.note(match.first.key, [found])
+        changed = rng.choice(list(units))
         if rng.random() < 0.3:
-            changed.found["x"] = FoundMatch(changed.found["x"].match, 0, UNCERTAIN)
-            sure.note(changed)
+            units[changed] = FoundMatch(units[changed].match, 0, UNCERTAIN)
+            sure.note(changed, [units[changed]])
         elif rng.random() < 0.2:
-            units = {at: each for at, each in units.items() if each is not changed}
-            sure.drop(changed.anchor.key)
+            del units[changed]
+            sure.drop(changed)
         new_entry = entry("B", rng.randrange(1_400), seq, {}, "n", error_ns=rng.choice(OFF_NS))
         within_ns = rng.choice((1, 30))
         low_ns, high_ns = new_entry.low_ns - within_ns, new_entry.high_ns + within_ns
-        sure_ones = [each for each in units.values() if each.found["x"].confidence == CONFIRMED]
-        members = {each.anchor.key: each.found["x"].match.bound for each in sure_ones}
-        assert {unit.anchor.key for unit in sure.find_around(new_entry, within_ns)} == {
+        assert set(sure.find_around(new_entry, within_ns)) == {
             key
-            for key, pair in members.items()
-            if any(e.high_ns >= low_ns for (e,) in pair)
-            and any(e.low_ns <= high_ns for (e,) in pair)
+            for key, each in units.items()
+            if each.confidence == CONFIRMED
+            and any(e.high_ns >= low_ns for (e,) in each.match.bound)
+            and any(e.low_ns <= high_ns for (e,) in each.match.bound)
         }
-    for unit in units.values():
-        sure.drop(unit.anchor.key)
+    for key in units:
+        sure.drop(key)
     assert not sure.find_around(entry("B", 700, -1, {}, "n"), 1 << 40)

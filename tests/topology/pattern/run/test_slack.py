@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from tests.topology.pattern.following import taken
 from tests.topology.pattern.test_state_stays import arrivals
 from topology.model.result import MatchResult
 from topology.pattern.language.parse import parse_query
@@ -37,15 +38,14 @@ def run(text: str, seed: int, restart_share: float) -> list[Change]:
             held = [Entry(each.event, each.payload) for each in engine.entries()]
             engine = Engine([query])
             engine.restore(state, held)
-            engine.findings.clear()
+            assert not taken(engine)
     engine.end(at_ns)
     return found + changes(engine)
 
 
 def changes(engine: Engine) -> list[Change]:
-    found = [(it.op, it.id, it.revision) for it in engine.findings if isinstance(it, MatchResult)]
-    engine.findings.clear()
-    return found
+    found = [each for each in taken(engine) if isinstance(each, MatchResult)]
+    return [(each.op, each.id, each.revision) for each in found]
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import pytest
 from tests.kit.places import Keeping
 from tests.kit.runs import cut
 from tests.seeds import seeds_of_today
-from tests.topology.pattern.following import anew, compiled, restarted, taken
+from tests.topology.pattern.following import anew, compiled, restarted
 from tests.topology.pattern.generate import (
     TYPES,
     Conditions,
@@ -27,6 +27,7 @@ from tests.topology.pattern.generate import (
 )
 from tests.topology.pattern.unparse import unparse
 from topology.model.event import DATA, PASSED, WATERMARK, Event, copy_event
+from topology.model.outcome import Step
 from topology.model.ramp import make_ramp
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.tactics import followed
@@ -100,17 +101,17 @@ class Pair:
 
     def compare(self, *, state: bool) -> int:
         """Assert that both engines agree, and return the number of findings."""
-        gone = [[entry.key for entry in engine.freed] for engine in (self.plain, self.general)]
-        assert gone[0] == gone[1]
-        told = taken(self.plain)
-        assert told == taken(self.general)
+        ours, others = Step(0), Step(0)
+        self.plain.flush(ours)
+        self.general.flush(others)
+        assert ours == others
         assert self.plain.counts == self.general.counts
         assert self.plain.retained == self.general.retained
         assert self.plain.next_deadline_ns() == self.general.next_deadline_ns()
         if state:
             assert self.plain.snapshot() == self.general.snapshot()
             assert self.plain.changes() == self.general.changes()
-        return len(told)
+        return len(ours.results)
 
     def restart(self) -> None:
         self.general = restarted(self.plain, self.queries, is_plain=False)
@@ -152,7 +153,7 @@ def test_both_paths_agree(part: int, errors: tuple[int, ...], others: int) -> No
                 told += pair.compare(state=rng.random() < 0.1)
                 if rng.random() < 0.05:
                     pair.restart()
-            followed_runs += sum(run.plain is not None for run in pair.runs())
+            followed_runs += sum(run.walks is not None for run in pair.runs())
             pair.advance(1 << 65, at_ns)
             pair.compare(state=True)
         except AssertionError as error:
@@ -249,5 +250,5 @@ def test_long_walk_leaves_plain_path(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = Pair([compiled("SEQ(A a, B b) WHERE a.x < b.x", within=90)])
     for at, entry in enumerate(of_text(" ".join(f"a{n} b{n + 1}" for n in range(1, 21, 2)))):
         pair.accept(anew(entry), at)
-        assert [run.plain is not None for run in pair.runs()] == [at < 5]
+        assert [run.walks is not None for run in pair.runs()] == [at < 5]
         pair.compare(state=True)
