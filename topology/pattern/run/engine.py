@@ -198,8 +198,7 @@ class Engine:
                 agenda.clock_ns = entry.time_ns
             admission.retained[entry.identity] = entry
             partition.take(entry, filters)
-            level.pass_on(partition, entry, filters, at_ns)
-            if level.is_due:
+            if level.pass_on(partition, entry, filters, at_ns):
                 self._report(level.settle(), at_ns)
         else:
             for each in self.levels:
@@ -231,14 +230,15 @@ class Engine:
         for level in self.levels:
             self._report(level.settle(), at_ns)
 
-    def _report(self, settled: Settled, at_ns: int) -> None:
+    def _report(self, settled: Settled | None, at_ns: int) -> None:
         """Make the results of a level's changes, and pass matches to the levels that read them."""
+        if settled is None:
+            return
         changes, overflowed = settled
-        if changes:
-            results = self._maker.make_results(changes, at_ns)
-            self._findings += results
+        results = self._maker.make_results(changes, at_ns)
+        self._findings += results
         self._findings += [self._maker.make_overflow(*each, at_ns) for each in overflowed]
-        if changes and self._above:
+        if self._above:
             self._pass_up_matches(
                 [
                     make_match_event(query, result, change.found.match.last.event.error_ns)

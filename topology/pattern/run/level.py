@@ -199,11 +199,11 @@ class Level:
         at_ns: int,
         *,
         in_order: bool = True,
-    ) -> None:
+    ) -> bool:
         """Let the partition's runs follow the entry, or record the units that it can change.
 
-        `in_order`: whether the entry is the newest of the level; used for runs that look at all
-        partitions.
+        Return whether `settle` has work to do. `in_order`: whether the entry is the newest of the
+        level, for runs that look at all partitions.
         """
         meter = self.meter
         is_timed = meter.clock_ns is not None
@@ -217,6 +217,8 @@ class Level:
                 self._changes += changes
             if is_timed:
                 meter.end(run.query.name, begun_ns)
+        agenda = self.agenda  # This repeats `is_due` to save a call for each event.
+        return bool(self._dirty or self._changes) or agenda.events.next_ns < agenda.clock_ns
 
     def _mark_changed(
         self, run: Run, entry: Entry, filters: Sequence[int], at_ns: int, *, in_order: bool
@@ -280,8 +282,8 @@ class Level:
             return True
         return self.agenda.events.next_ns < self.agenda.clock_ns
 
-    def settle(self) -> Settled:
-        """Evaluate the recorded units, and return what changes.
+    def settle(self) -> Settled | None:
+        """Evaluate the recorded units, and return what changes; None if nothing does.
 
         Units whose timers are due are emitted in the same call, so a unit with both changes is
         emitted once.
@@ -307,7 +309,7 @@ class Level:
         self._withdrawn.clear()
         return found
 
-    def _emit(self, units: list[MatchUnit]) -> Settled:
+    def _emit(self, units: list[MatchUnit]) -> Settled | None:
         """Return the changes of these units, of the units whose timers are due, and of walks.
 
         All units of a run are emitted in one call, because SKIP must see them together.
@@ -319,6 +321,8 @@ class Level:
             or agenda.frontier.next_ns < agenda.frontier_ns
         ):
             units += self._take_woken()
+        if not units and not self._changes:
+            return None
         changes, self._changes = self._changes, []
         overflowed: list[tuple[MatchUnit, int]] = []
         by_run: dict[Run, dict[Key, MatchUnit]] = {}
@@ -348,8 +352,8 @@ class Level:
         """The instant before which all matches that the level reads are found and final."""
         return min(level.agenda.frontier_ns - _lag_ns(query, level) for query, level in self.feeds)
 
-    def advance(self, frontier_ns: int) -> Settled:
-        """Move the frontier forward, and return what changes.
+    def advance(self, frontier_ns: int) -> Settled | None:
+        """Move the frontier forward, and return what changes; None if nothing does.
 
         Every event before `frontier_ns` has arrived.
         """
@@ -358,7 +362,7 @@ class Level:
             return self.settle()
         if frontier_ns <= agenda.quiet_ns:
             agenda.advance(frontier_ns)
-            return [], []
+            return None
         if agenda.arrival_ns < NEVER:
             self.correct(BEFORE_ALL_TIME, frontier_ns)
         changed = self._evaluate() if self._dirty else []
