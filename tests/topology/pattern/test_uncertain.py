@@ -43,7 +43,7 @@ from tests.topology.pattern.generate import (
     random_stream,
     shuffled,
 )
-from tests.topology.pattern.test_engine_laws import OPEN_ENDED
+from tests.topology.pattern.run.test_engine_laws import OPEN_ENDED
 from tests.topology.pattern.true_times import estimated_anew, worlds
 from tests.topology.pattern.unparse import unparse
 from topology.model.result import CONFIRMED, UNCERTAIN, Finding, MatchResult

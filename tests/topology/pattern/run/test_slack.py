@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from tests.topology.pattern.following import taken
-from tests.topology.pattern.test_state_stays import arrivals
+from tests.topology.pattern.run.test_state_stays import arrivals
 from topology.model.result import MatchResult
 from topology.pattern.language.parse import parse_query
 from topology.pattern.match.compiled import Compiled
