@@ -195,14 +195,14 @@ kubernetes: $(DEV) $(if $(INORDER_KUBECONFIG),,jars) ## the chart on a node of K
 
 # `make test-rest` takes the seeds of one day (tests/seeds.py): here are those of all days, and for patterns more.
 laws: $(DEV) spark-setup ## the seeds of all days, patterns over ten thousand streams, and what else is long (ARGS=...)
-	@INORDER_DAY=0-49 $(PY) -m pytest -n $(JOBS) --timeout 1800 tests/topology/pattern $(ARGS)
-	@INORDER_DAY=0-6 $(PY) -m pytest -n $(JOBS) --timeout 1800 --ignore tests/topology/pattern \
+	@INORDER_DAY=0-49 $(PY) -m pytest -n $(JOBS) --timeout 1800 tests/topology/queries/pattern $(ARGS)
+	@INORDER_DAY=0-6 $(PY) -m pytest -n $(JOBS) --timeout 1800 --ignore tests/topology/queries/pattern \
 	    tests/topology tests/laws tests/simulation tests/cli/files/test_replay_cuts.py tests/cli/audit \
 	    tests/codec tests/recordings tests/inorder/test_ordering.py tests/agents/stage/test_input_lag.py \
 	    tests/agents/stage/test_formats_inlet.py tests/spark_analytics/test_topic_source.py \
 	    tests/spark_analytics/backfill/test_stretches.py $(ARGS)
 	@INORDER_DAY=0-20 $(PY) -m pytest -n $(JOBS) --timeout 1800 tests/laws/test_laws.py \
-	    tests/topology/merge/test_operator.py tests/agents/stage/test_restarts.py $(ARGS)
+	    tests/topology/order/merge/test_operator.py tests/agents/stage/test_restarts.py $(ARGS)
 	@INORDER_TURN=all $(PY) -m pytest -n $(JOBS) -m "in_turns and not chaos and not long and not spark_long" \
 	    --ignore tests/topology --ignore tests/laws --ignore tests/simulation $(ARGS)
 	@$(PY) -m pytest -n $(JOBS) --timeout 600 -m long $(ARGS)

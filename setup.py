@@ -22,18 +22,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CCompilerError, ExecError, PlatformError
 
-HOT_ROOMS = (
-    "answer",
-    "clock",
-    "flow",
-    "merge",
-    "model",
-    "query",
-    "reorder",
-    "waiting",
-    "window",
-    "wire",
-)
+HOT_ROOMS = ("answer", "base", "order", "queries/window", "records", "stage", "state")
 """The packages in `topology/` that are compiled, with all folders in them.
 
 With order, merge and windows, an event spends more than 99 % of its time in the core there.
@@ -42,18 +31,18 @@ With order, merge and windows, an event spends more than 99 % of its time in the
 PUBLISHED = "benchmarks/published"
 """A package that is compiled with the core, but is in no wheel.
 
-It extends classes of `merge` and `reorder`, which would be slower if Python could extend them.
+It extends classes of `order`, which would be slower if Python could extend them.
 """
 
 OTHER_ROOMS = (
-    "detector",
-    "join",
-    "pattern/compile",
-    "pattern/match",
-    "pattern/operator.py",
-    "pattern/run",
-    "pattern/store",
-    "pattern/targets.py",
+    "queries/detector",
+    "queries/join",
+    "queries/pattern/compile",
+    "queries/pattern/match",
+    "queries/pattern/operator.py",
+    "queries/pattern/run",
+    "queries/pattern/store",
+    "queries/pattern/targets.py",
 )
 """The other packages and modules in `topology/` that can be compiled.
 

@@ -1,6 +1,6 @@
 """Loads a user's own aggregates, functions and detectors from a file.
 
-`topology.model.user_functions` defines their form.
+`topology.base.user_functions` defines their form.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+from topology.base.user_functions import BadFunctions, UserFunctions
 from topology.config.user_functions import KINDS, faults, missing_file_error, require_definitions
 from topology.config.written_functions import texts_of
-from topology.model.user_functions import BadFunctions, UserFunctions
 
 MODULE: Final = "inorder_own"
 

@@ -47,11 +47,11 @@ from benchmarks.workloads.clocks import Dial, rounds
 from benchmarks.workloads.laws import MS, PAYLOAD, US, S, generator
 from benchmarks.workloads.rows import Row
 from topology.answer.settings import Uncertainty
-from topology.model.event import Event
-from topology.model.outcome import Step
-from topology.model.result import WindowResult
-from topology.window.operator import Windows
-from topology.window.settings import Aggregate, Window, WindowQuery
+from topology.base.event import Event
+from topology.base.outcome import Step
+from topology.base.result import WindowResult
+from topology.queries.window.operator import Windows
+from topology.queries.window.settings import Aggregate, Window, WindowQuery
 
 MEANS: Final = (144_123.87, 133_834.17, 138_424.12, 157_036.12, 154_401.79, 138_580.31, 443_901.59)
 """The means of the speeds in um/s, one for each 10 s (table 5.11)."""

@@ -1,6 +1,6 @@
 """Measure how the time and the size of a checkpoint grow.
 
-A checkpoint of the fused stage is made as by `agents.stage.partition_state`. It contains the
+A checkpoint of the fused stage is made as by `agents.restore.partition_state`. It contains the
 operators' changes, the encoded pages of buffered events, and their digests. The measured time is
 the CPU time of making it. The measured bytes are those written to the changelog, without the
 outputs. Three things are increased, one at a time:
@@ -26,10 +26,10 @@ from benchmarks.harness import Asked, Figures, Tables, compare_trees, cpu_s
 from benchmarks.tables import count
 from benchmarks.workloads import crowd
 from benchmarks.workloads.rows import Row, to_events
+from topology.base.event import Event
 from topology.config import parse
 from topology.config.stages import MERGE, REORDER
-from topology.flow.stage import Stage
-from topology.model.event import Event
+from topology.stage.stage import Stage
 
 TOPOLOGY: Final = """\
 streams:

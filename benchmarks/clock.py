@@ -1,6 +1,7 @@
 """Measure the error of a measured clock, its claimed bound, and whether the bound is true.
 
-The clock model (`topology.clock`) is compared with the thesis's: smallest round trip, fixed bound.
+The clock model (`topology.order.clock`) is compared with the thesis's: smallest round trip, fixed
+bound.
 
 * burst: ten rounds of a clock without skew, as in reorder_drift_merge.md 2.2;
 * drift: clocks that drift and wander, just before the next sync (2.3);
@@ -24,9 +25,9 @@ from benchmarks.harness import Asked, Columns, Tables, compare_entries, make_tab
 from benchmarks.published.clock import ThesisClock
 from benchmarks.tables import Table, count, format_share, format_us
 from benchmarks.traces import TRACES, TraceRow
-from topology.clock.measured import MeasuredClock
+from topology.base.sample import Sample
 from topology.config import ClockConfig
-from topology.model.sample import Sample
+from topology.order.clock.measured import MeasuredClock
 
 MS: Final = 1_000_000
 S: Final = 1_000_000_000

@@ -24,11 +24,11 @@ from benchmarks.published.mean_delay import AverageDelay
 from benchmarks.published.prob_slack import ProbSlack
 from benchmarks.workloads.laws import MS
 from benchmarks.workloads.windows import Stream
-from topology.model.event import Event
-from topology.waiting.budget import AccuracyBudget
-from topology.waiting.driver import Closing
-from topology.waiting.policy import END, SlackPolicy
-from topology.waiting.risk import RiskSlack
+from topology.answer.waiting.budget import AccuracyBudget
+from topology.answer.waiting.driver import Closing
+from topology.answer.waiting.policy import END, SlackPolicy
+from topology.answer.waiting.risk import RiskSlack
+from topology.base.event import Event
 
 STRETCH: Final = 1_000
 ORACLE: Final = "Oracle"

@@ -17,12 +17,12 @@ from benchmarks import harness
 from benchmarks.harness import Asked, Figures, Tables, compare_trees, cpu_s
 from benchmarks.workloads import crowd, to_events
 from benchmarks.workloads.rows import Row
+from topology.base.event import Event
 from topology.config import Topology, parse
 from topology.config.stages import MERGE, REORDER
-from topology.flow.ledger import Ledger
-from topology.flow.registry import chain_of
-from topology.flow.stage import Stage
-from topology.model.event import Event
+from topology.stage.ledger import Ledger
+from topology.stage.registry import chain_of
+from topology.stage.stage import Stage
 
 BATCHES: Final = (1, 10, 100, 1_000)
 DELAYED: Final = (0.0, 0.01, 0.12)

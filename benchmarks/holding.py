@@ -20,8 +20,8 @@ from typing import Any, Final, Protocol
 from benchmarks.harness import Columns, mean, quantile
 from benchmarks.tables import count, format_ms, format_share
 from benchmarks.workloads.rows import Row
-from topology.model.event import DATA, Event
-from topology.model.outcome import Gap, Late, Step
+from topology.base.event import DATA, Event
+from topology.base.outcome import Gap, Late, Step
 
 BATCH = 1_000
 """The number of events per batch, which affects only the speed."""

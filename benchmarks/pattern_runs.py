@@ -21,9 +21,9 @@ from benchmarks.baselines.sequence import Exploded, Members
 from benchmarks.baselines.sequence import Sequence as Asked
 from benchmarks.harness import cpu_s
 from benchmarks.workloads.keyed import SLACK_NS
-from topology.model.event import WATERMARK, Event
-from topology.model.outcome import Step
-from topology.model.result import (
+from topology.base.event import WATERMARK, Event
+from topology.base.outcome import Step
+from topology.base.result import (
     EMIT,
     RETRACT,
     UPDATE,
@@ -32,12 +32,12 @@ from topology.model.result import (
     MatchSetResult,
     Overflow,
 )
-from topology.pattern.language.parse import parse_query
-from topology.pattern.match.compiled import Compiled
-from topology.pattern.operator import Pattern
-from topology.pattern.run.engine import Engine
-from topology.pattern.settings import PatternQuery
-from topology.pattern.store.entry import Entry
+from topology.queries.pattern.language.parse import parse_query
+from topology.queries.pattern.match.compiled import Compiled
+from topology.queries.pattern.operator import Pattern
+from topology.queries.pattern.run.engine import Engine
+from topology.queries.pattern.settings import PatternQuery
+from topology.queries.pattern.store.entry import Entry
 
 Feed = Sequence[tuple[int, str]]
 """Pairs of time and type in order of arrival; all times differ."""

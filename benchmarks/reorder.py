@@ -25,9 +25,9 @@ from benchmarks.traces import TRACES
 from benchmarks.workloads import D1, D2, D3, bursts, lose, loss_storm, rate_steps, regimes, soccer
 from benchmarks.workloads.laws import MS, S
 from benchmarks.workloads.rows import Row
+from topology.base.event import NO_EPOCH
 from topology.config import ReorderConfig
-from topology.model.event import NO_EPOCH
-from topology.reorder.operator import Reorder
+from topology.order.reorder.operator import Reorder
 
 MISS_PPM: Final = (100, 300, 1_000, 3_000, 10_000, 30_000, 50_000)
 QUICK_DIVISOR: Final = 40

@@ -3,8 +3,8 @@
 This is a small version of the published hierarchy: at level 5 a player hits the ball, and level 6
 detects a pass. A synthetic stream reports who is near the ball, when it is hit, and when it is out.
 Sources lag by some ten milliseconds. In `stalls` one of them sends nothing for 690 ms of every 5 s,
-in `jitter` all lag by a log-normal time. Both levels are units (topology.detector.unit). The
-results of level 5, and their retractions, are events of level 6.
+in `jitter` all lag by a log-normal time. Both levels are units (topology.queries.detector.unit).
+The results of level 5, and their retractions, are events of level 6.
 
 * `K`: each level waits by its own K, fitted so that no event is late. It waits for a share ALPHA of
   K; 1 is pure buffering. `tcp` sets ALPHA by the published control.
@@ -41,10 +41,10 @@ from benchmarks.harness import Asked, Columns, Tables, make_table, mean, quantil
 from benchmarks.tables import Table, count
 from topology.answer.budget import Budget
 from topology.answer.spending import WHOLE
-from topology.detector.detector import Detector, Found, behaviour_of
-from topology.detector.item import LogEntry, Seen, behind, key_before_all_at
-from topology.detector.unit import EXPIRED, Unit
-from topology.model.result import EMIT, RETRACT
+from topology.base.result import EMIT, RETRACT
+from topology.queries.detector.detector import Detector, Found, behaviour_of
+from topology.queries.detector.item import LogEntry, Seen, behind, key_before_all_at
+from topology.queries.detector.unit import EXPIRED, Unit
 
 MS = 1_000_000
 SECOND = 1_000 * MS

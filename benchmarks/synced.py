@@ -19,13 +19,13 @@ from benchmarks.workloads.clocks import AS_CLIENT, EVERY_MINUTE, Dial, rounds
 from benchmarks.workloads.laws import S
 from benchmarks.workloads.rows import Row
 from benchmarks.workloads.soccer import SOURCE_SHIFT_NS
-from topology.clock.drift_table import DriftTable
+from topology.base.event import Event
+from topology.base.outcome import Step
+from topology.base.sample import Sample
 from topology.config import ClockConfig, MergeConfig, StreamConfig, Topology
 from topology.config.stages import MERGE, REORDER
-from topology.flow.stage import Stage
-from topology.model.event import Event
-from topology.model.outcome import Step
-from topology.model.sample import Sample
+from topology.order.clock.drift_table import DriftTable
+from topology.stage.stage import Stage
 
 AFTERWARDS_NS: Final = 10 * S
 """The time by which the clock advances after the last event."""

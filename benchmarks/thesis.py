@@ -56,9 +56,9 @@ from benchmarks.workloads import D1, D2, D3, Recipe, soccer
 from benchmarks.workloads.clocks import HEAD_START_NS, Dial, steady, unlike_dials
 from benchmarks.workloads.laws import MS, S
 from benchmarks.workloads.rows import Row
-from topology.reorder.settings import ReorderConfig
-from topology.reorder.time_buffer import TimeBuffer
-from topology.waiting.policy import SlackPolicy
+from topology.answer.waiting.policy import SlackPolicy
+from topology.order.reorder.settings import ReorderConfig
+from topology.order.reorder.time_buffer import TimeBuffer
 
 MISS_PPM: Final = (10, 30, 100, 300, 1_000, 3_000, 10_000, 20_000, 30_000, 50_000, 100_000)
 CAP_NS: Final = 500 * MS

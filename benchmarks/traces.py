@@ -41,7 +41,7 @@ from typing import Any, Final, NamedTuple
 
 from benchmarks.workloads.rows import Row
 from benchmarks.workloads.rows import to_events as rows_to_events
-from topology.model.event import Event
+from topology.base.event import Event
 
 PATH_VARIABLE: Final = "INORDER_DATA"
 BASE_NS: Final = 1_400_000_000 * 1_000_000_000

@@ -24,8 +24,8 @@ from typing import Final
 
 from benchmarks.harness import Columns
 from benchmarks.tables import count, format_ms, format_us
-from topology.model.event import DATA
-from topology.model.outcome import Step
+from topology.base.event import DATA
+from topology.base.outcome import Step
 
 BEFORE_ALL: Final = -(1 << 80)
 NS_PER_US: Final = 1_000

@@ -20,13 +20,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from topology.base.user_functions import BadFunctions, UserFunctions
 from topology.config.user_functions import KINDS, missing_file_error, require_definitions
 from topology.config.written_functions import check_name, read_entries, texts_of
-from topology.detector.detector import Detector
-from topology.model.user_functions import BadFunctions, UserFunctions
-from topology.pattern.compile.values import FUNCTIONS
-from topology.window.aggregates.built_in import BUILT_IN
-from topology.window.aggregates.custom import Function
+from topology.queries.detector.detector import Detector
+from topology.queries.pattern.compile.values import FUNCTIONS
+from topology.queries.window.aggregates.built_in import BUILT_IN
+from topology.queries.window.aggregates.custom import Function
 
 MAX_BYTES: Final = 1_000_000
 

@@ -21,12 +21,12 @@ from recordings.csv_layout import AS_USUAL, CsvLayout
 from recordings.file import InputError
 from recordings.plausible import AsRead
 from topology.config import StreamConfig, Topology
-from topology.wire.checker import Reading
-from topology.wire.mapping import DecimalSign, Fields
-from topology.wire.time_forms import make_time_form
-from topology.wire.times import suggest_zone, zone_of
-from topology.wire.values import follow_path
-from topology.wire.where import Where, parse_where
+from topology.records.checker import Reading
+from topology.records.mapping import DecimalSign, Fields
+from topology.records.time_forms import make_time_form
+from topology.records.times import suggest_zone, zone_of
+from topology.records.values import follow_path
+from topology.records.where import Where, parse_where
 
 if TYPE_CHECKING:
     from recordings.values import FileMapping

@@ -21,9 +21,9 @@ from inorder.contract import TimeUnit
 from recordings.guess import Guess, Proposal, format_field, guess_fields
 from recordings.time_guess import TimesSeen, guess_times
 from recordings.values import FileMapping
-from topology.wire.mapping import Fields
-from topology.wire.values import Decode, ValueFault
-from topology.wire.where import Where
+from topology.records.mapping import Fields
+from topology.records.values import Decode, ValueFault
+from topology.records.where import Where
 
 SAMPLE: Final = 5_000
 """The maximum number of records from which a mapping is proposed."""

@@ -18,7 +18,7 @@ from topology.config import SchemaConfig, TopologyError, parse
 
 if TYPE_CHECKING:
     from recordings.encoded import FileEncoding
-    from topology.wire.values import Decode, Picking
+    from topology.records.values import Decode, Picking
 
 REGISTRY_WAIT_S: Final = 15.0
 PATIENCE_S: Final = 2.0

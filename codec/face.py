@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol
 
 from inorder.contract import STAMPED_NAMES, HeaderNames
-from topology.model.event import Event
-from topology.model.outcome import Malformed
-from topology.wire.reasons import fault_of
+from topology.base.event import Event
+from topology.base.outcome import Malformed
+from topology.records.reasons import fault_of
 
 Record = Any
 """A record as aiokafka decodes it.

@@ -13,15 +13,15 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from codec.batches import Batches
 from codec.compression import BY_NAME
 from codec.face import RAW, Clock, Form, General, GeneralPut, Outbox, Record, Targets, Unreadable
-from topology.model.event import Event
-from topology.model.outcome import Malformed
-from topology.model.payload import MakeScan
+from topology.base.event import Event
+from topology.base.outcome import Malformed
+from topology.base.payload import MakeScan
 
 __all__ = ["EventReader", "EventWriter", "make_scan", "memory_records", "new_batch"]
 
 memory_records: Callable[[bytes], Any] = Batches
 make_scan: MakeScan | None = None
-"""Nothing: without the native codec, payloads are decoded whole (`topology.model.payload`)."""
+"""Nothing: without the native codec, payloads are decoded whole (`topology.base.payload`)."""
 
 
 class EventReader:

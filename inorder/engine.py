@@ -81,23 +81,23 @@ if TYPE_CHECKING:
     from inorder.ordering import Balance as Balance
     from inorder.ordering import Ordering as Ordering
     from inorder.ordering import Partition as Partition
-    from topology.detector.detector import Detector as Detector
-    from topology.detector.detector import Emitted as Emitted
-    from topology.detector.detector import Found as Found
-    from topology.detector.item import Seen as Seen
-    from topology.model.outcome import Step
-    from topology.pattern.tree.errors import QueryRefused as QueryRefused
-    from topology.window.aggregates.custom import Function as Function
-    from topology.wire.marked import StateUnreadable as StateUnreadable
+    from topology.base.outcome import Step
+    from topology.queries.detector.detector import Detector as Detector
+    from topology.queries.detector.detector import Emitted as Emitted
+    from topology.queries.detector.detector import Found as Found
+    from topology.queries.detector.item import Seen as Seen
+    from topology.queries.pattern.tree.errors import QueryRefused as QueryRefused
+    from topology.queries.window.aggregates.custom import Function as Function
+    from topology.records.marked import StateUnreadable as StateUnreadable
 
 _HOMES = {
     "inorder.given": "Input parse",
     "inorder.ordering": "Balance Ordering Partition",
-    "topology.detector.detector": "Detector Emitted Found",
-    "topology.detector.item": "Seen",
-    "topology.pattern.tree.errors": "QueryRefused",
-    "topology.window.aggregates.custom": "Function",
-    "topology.wire.marked": "StateUnreadable",
+    "topology.queries.detector.detector": "Detector Emitted Found",
+    "topology.queries.detector.item": "Seen",
+    "topology.queries.pattern.tree.errors": "QueryRefused",
+    "topology.queries.window.aggregates.custom": "Function",
+    "topology.records.marked": "StateUnreadable",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 """The module that each name is imported from, on first use."""
@@ -149,7 +149,7 @@ def replay(
             list, the iteration raises TypeError when it reaches that value.
     """
     from inorder.given import INPUTS, check_iterable, records_of, to_runnable
-    from topology.flow.instants import whole_instants
+    from topology.stage.instants import whole_instants
 
     whole = to_runnable(topology)
     check_iterable("inputs", inputs, INPUTS)
@@ -159,9 +159,9 @@ def replay(
 
 def _steps(topology: Topology, inputs: Iterable[Input], *, to_end: bool) -> Iterator[Step]:
     from inorder.given import Reader
-    from topology.flow.batches import batches
-    from topology.flow.replay import Replay
-    from topology.wire.line_reader import peek_arrivals
+    from topology.records.line_reader import peek_arrivals
+    from topology.stage.batches import batches
+    from topology.stage.replay import Replay
 
     has_arrivals, read = peek_arrivals(Reader(topology).contents(inputs))
     run = Replay(topology if has_arrivals else topology.without_arrivals())

@@ -15,21 +15,21 @@ from inorder.records import (
     WindowRecord,
     record_of,
 )
+from topology.base.event import Event
+from topology.base.outcome import Report, Step
+from topology.base.result import Finding, WindowResult
 from topology.config import Topology, parse_with
 from topology.config import parse as parse_file
 from topology.config.user_functions import make_user_functions
-from topology.model.event import Event
-from topology.model.outcome import Report, Step
-from topology.model.result import Finding, WindowResult
-from topology.window.aggregates.custom import Function
-from topology.wire.field_reader import FieldReader
-from topology.wire.input_reader import InputReader
-from topology.wire.json_lines import make_report_line, make_result_line, sort_outputs
-from topology.wire.line_reader import AT_ONCE, Content, Read, Row, split_rows
-from topology.wire.mapped_rows import Arrivals, MappedRows
-from topology.wire.values import picking
-from topology.wire.values_by_fields import ValuesByFields
-from topology.wire.where import parse_where
+from topology.queries.window.aggregates.custom import Function
+from topology.records.field_reader import FieldReader
+from topology.records.input_reader import InputReader
+from topology.records.json_lines import make_report_line, make_result_line, sort_outputs
+from topology.records.line_reader import AT_ONCE, Content, Read, Row, split_rows
+from topology.records.mapped_rows import Arrivals, MappedRows
+from topology.records.values import picking
+from topology.records.values_by_fields import ValuesByFields
+from topology.records.where import parse_where
 
 Input = RawEvent | ClockSample | ClockOffset | Mapping[str, Any]
 """An input of a replay; a mapping is interpreted like the same line of `inorder replay`.

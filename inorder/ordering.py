@@ -20,15 +20,15 @@ from inorder.given import (
     to_runnable,
 )
 from inorder.records import EventPlace, Record
+from topology.base.event import Event
+from topology.base.outcome import Malformed, Step
 from topology.config import StreamConfig, Topology
-from topology.flow.replay import Replay
-from topology.flow.replay_state import REPLAY_NUMBER, pack_replay, unpack_replay
-from topology.flow.tally import count_outcomes
-from topology.model.event import Event
-from topology.model.outcome import Malformed, Step
-from topology.wire.line_reader import MAX_ARRIVAL_NS, Content, Read
-from topology.wire.marked import Form, StateUnreadable
-from topology.wire.places import Places
+from topology.records.line_reader import MAX_ARRIVAL_NS, Content, Read
+from topology.records.marked import Form, StateUnreadable
+from topology.records.places import Places
+from topology.stage.replay import Replay
+from topology.stage.replay_state import REPLAY_NUMBER, pack_replay, unpack_replay
+from topology.stage.tally import count_outcomes
 
 Partition = int | str
 """The origin of an event: a number, or a name that the caller chooses (`"events/3"`)."""

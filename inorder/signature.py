@@ -25,7 +25,7 @@ HMAC-SHA-256(master, "source " + name), or "prefix " + prefix for all sources wh
 the prefix. Such a key does not reveal the master key or another source's key.
 
 This module imports only the standard library and reads no file. `inorder.signing_keys` reads the
-keys of publishers, and `topology.wire.signed` checks signatures.
+keys of publishers, and `topology.records.signed` checks signatures.
 """
 
 from __future__ import annotations

@@ -54,9 +54,9 @@ from inorder.records import (
 from inorder.trial import BadDetector as BadDetector
 from inorder.trial import DetectorReport as DetectorReport
 from inorder.trial import check_detector as check_detector
-from topology.detector.detector import Detector
-from topology.model.event import Event
-from topology.wire.line_reader import MAX_ARRIVAL_NS
+from topology.base.event import Event
+from topology.queries.detector.detector import Detector
+from topology.records.line_reader import MAX_ARRIVAL_NS
 
 __all__ = [
     "Balance",

@@ -22,13 +22,19 @@ from typing import Any, Final, NamedTuple
 
 from inorder.engine import RawEvent
 from inorder.given import check_iterable
-from topology.detector.cursor import Counts, Cursor, DetectorOutput
-from topology.detector.detector import MAX_SIZE, Behaviour, Stopped, behaviour_of, results_of
-from topology.detector.item import FIRST, LAST, LogEntry, Seen
-from topology.detector.key_log import KeyLog
-from topology.detector.mend import correct_dirty
-from topology.detector.values import NotAValue, are_same, size_of
-from topology.model.result import ResultIds
+from topology.base.result import ResultIds
+from topology.queries.detector.cursor import Counts, Cursor, DetectorOutput
+from topology.queries.detector.detector import (
+    MAX_SIZE,
+    Behaviour,
+    Stopped,
+    behaviour_of,
+    results_of,
+)
+from topology.queries.detector.item import FIRST, LAST, LogEntry, Seen
+from topology.queries.detector.key_log import KeyLog
+from topology.queries.detector.mend import correct_dirty
+from topology.queries.detector.values import NotAValue, are_same, size_of
 
 SNAPSHOTS: Final = 1_000
 MAX_PROBLEMS: Final = 5

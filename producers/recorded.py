@@ -24,7 +24,7 @@ import orjson
 
 from inorder import rfc3339
 from inorder.contract import DEFAULT_STREAM, MAX_EPOCH, MAX_INT64, MAX_SEQ, MIN_INT64
-from topology.model.event import BYE, DATA, HEARTBEAT, NO_EPOCH, Event
+from topology.base.event import BYE, DATA, HEARTBEAT, NO_EPOCH, Event
 from topology.spelling.values import source_name_fault
 
 Row = Mapping[str, Any]

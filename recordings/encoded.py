@@ -21,8 +21,8 @@ from typing import IO, Final, NamedTuple
 
 from codec.values.schema_fault import SchemaFault
 from recordings.file import AVRO_MARK, InputError
-from topology.wire.reasons import WireFault
-from topology.wire.values import UNDECODABLE, Decode, ValueFault
+from topology.records.reasons import WireFault
+from topology.records.values import UNDECODABLE, Decode, ValueFault
 
 MAX_VALUE_BYTES: Final = 64 << 20
 MAX_BLOCK_BYTES: Final = 256 << 20

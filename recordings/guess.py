@@ -29,8 +29,8 @@ from typing import Final, Literal, NamedTuple
 
 from inorder.contract import MAX_INT64, MAX_SOURCE_BYTES, UNIT_NS, TimeUnit
 from recordings.time_guess import LOOKED_AT, UNITS, TimesSeen, guess_times, to_decimal
-from topology.model.paths import format_path
-from topology.wire.values import Timestamp
+from topology.base.paths import format_path
+from topology.records.values import Timestamp
 
 MAX_ROWS: Final = 5_000
 MAX_FIELDS: Final = 200

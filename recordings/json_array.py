@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from topology.wire.reasons import WireFault, fault_of
+from topology.records.reasons import WireFault, fault_of
 
 _OUTSIDE: Final = re.compile(rb'["{}\[\],]')
 _IN_TEXT: Final = re.compile(rb'["\\]')

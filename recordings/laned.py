@@ -2,9 +2,9 @@
 
 A line of an input record can have its `partition`, as in a dump. If the first event line has it
 and `arrival`, each partition of each input topic is a *lane*. A lane has its own arrival clock, and
-its own state in REORDER and CLOCK (`topology.flow.by_lane`). The input topic is that of the line's
+its own state in REORDER and CLOCK (`topology.stage.by_lane`). The input topic is that of the line's
 stream. The lines are merged in the order (arrival in the lane, lane, place in the file), which is
-that of a worker (`topology.flow.alignment`). So a replay has the same waits, gaps and late events.
+that of a worker (`topology.stage.alignment`). So a replay has the same waits, gaps and late events.
 Lanes are numbered by (topic, partition), the topics in alphabetical order. So does a worker, whose
 later inputs and partitions come behind; their order counts within one instant only.
 
@@ -31,19 +31,19 @@ from recordings.csv_layout import AS_USUAL, CsvLayout
 from recordings.file import InputError
 from recordings.lines import lines_of
 from recordings.rows import NEEDED, NEEDED_BY_TIME, read_rows
+from topology.base.event import Event
+from topology.base.outcome import Malformed
 from topology.config import Topology
-from topology.flow.lanes import MOST_LANES, number_of
-from topology.model.event import Event
-from topology.model.outcome import Malformed
-from topology.wire.checker import Reading
-from topology.wire.line_reader import (
+from topology.records.checker import Reading
+from topology.records.line_reader import (
     BEFORE_EVERYTHING_NS,
     LOOKED_AHEAD,
     Content,
     LineReader,
     Row,
 )
-from topology.wire.reasons import describe_integers, fault_of
+from topology.records.reasons import describe_integers, fault_of
+from topology.stage.lanes import MOST_LANES, number_of
 
 MOST_AHEAD: Final = 65_536
 """The maximum number of lines that are held until they are in order."""

@@ -7,8 +7,8 @@ from typing import IO, TYPE_CHECKING
 
 from recordings.csv_layout import AS_USUAL, CsvLayout
 from recordings.rows import NEEDED, NEEDED_BY_TIME, read_rows
-from topology.wire.checker import AS_WRITTEN, Reading
-from topology.wire.line_reader import AT_ONCE, Content, LineReader, Row, split_rows
+from topology.records.checker import AS_WRITTEN, Reading
+from topology.records.line_reader import AT_ONCE, Content, LineReader, Row, split_rows
 
 if TYPE_CHECKING:
     from recordings.values import FileMapping

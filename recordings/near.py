@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
-from topology.wire.values import count_steps_found, follow_path, lacking
-from topology.wire.where import Where
+from topology.records.values import count_steps_found, follow_path, lacking
+from topology.records.where import Where
 
 MAX_NAMES: Final = 200
 """The maximum number of names of a record that are compared."""
@@ -37,7 +37,7 @@ def suggest_column(missing: Iterable[str], names: Iterable[str]) -> str:
 def describe_missing(value: object, where: Where) -> str:
     """Describe where the path to a missing field breaks off, and what was probably meant.
 
-    It is `topology.wire.values.lacking` for rows of files, in which people misspell names.
+    It is `topology.records.values.lacking` for rows of files, in which people misspell names.
     """
     text = lacking(value, where)
     path = where.path

@@ -7,9 +7,9 @@ from typing import Any
 
 from agents.stage.arrival import ArrivalClock
 from recordings.topic_lines import decode_payload
+from topology.base.event import DATA
 from topology.config import Topology
-from topology.model.event import DATA
-from topology.wire.json_lines import JsonObject, make_event_line
+from topology.records.json_lines import JsonObject, make_event_line
 
 
 class NoOrderedRecord(ValueError):

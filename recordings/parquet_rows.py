@@ -28,8 +28,8 @@ from recordings.row import (
     is_known,
     place,
 )
-from topology.wire.line_reader import Row
-from topology.wire.reasons import WireFault, fault_of
+from topology.records.line_reader import Row
+from topology.records.reasons import WireFault, fault_of
 
 MAX_VALUE_BYTES: Final = 64 << 20
 MAX_CHUNK_BYTES: Final = 1 << 30

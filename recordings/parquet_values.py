@@ -1,4 +1,4 @@
-"""Read the rows of a Parquet file with any columns, as plain values (`topology.wire.values`)."""
+"""Read the rows of a Parquet file with any columns, as plain values (`topology.records.values`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 from recordings.file import InputError
 from recordings.parquet_rows import parquet_file, refuse_size, split_table
 from recordings.row import BATCH_ROWS, refuse_missing
-from topology.wire.values import Timestamp
+from topology.records.values import Timestamp
 
 NS_PER_US: Final = 1_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

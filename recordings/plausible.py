@@ -26,10 +26,10 @@ from typing import Any, Final, TypeVar
 
 from inorder.contract import DEFAULT_STREAM, MAX_INT64, UNIT_NS, TimeUnit
 from recordings.audit.row import AuditRow
-from topology.model.event import Event
-from topology.model.outcome import Malformed
-from topology.wire.checker import Reading
-from topology.wire.line_reader import Content
+from topology.base.event import Event
+from topology.base.outcome import Malformed
+from topology.records.checker import Reading
+from topology.records.line_reader import Content
 
 SAMPLE: Final = 1_000
 """The number of event lines that are checked."""

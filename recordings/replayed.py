@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from recordings.summary import Summary
+from topology.base.event import DATA, Event
+from topology.base.outcome import Duplicate, Late, Malformed, Step
 from topology.config import StreamConfig, Topology
-from topology.flow.batches import batches
-from topology.flow.lanes import offset_in_lane
-from topology.flow.replay import Replay
-from topology.model.event import DATA, Event
-from topology.model.outcome import Duplicate, Late, Malformed, Step
-from topology.wire.line_reader import Content, peek_arrivals
+from topology.records.line_reader import Content, peek_arrivals
+from topology.stage.batches import batches
+from topology.stage.lanes import offset_in_lane
+from topology.stage.replay import Replay
 
 Advance = Callable[[int], object]
 

@@ -29,8 +29,8 @@ from recordings.csv_layout import AS_USUAL, DELIMITERS, CsvLayout, remedy_for
 from recordings.file import OUR_COLUMNS, PEEKED_BYTES, Form, InputError, open_file
 from recordings.json_array import array_elements, begins_array
 from recordings.row import Column, columns_of, place
-from topology.wire.line_reader import Row
-from topology.wire.reasons import WireFault, fault_of
+from topology.records.line_reader import Row
+from topology.records.reasons import WireFault, fault_of
 
 MAX_LINE_BYTES: Final = 64 * 2**20
 MAX_CELL_CHARS: Final = 16 * 2**20

@@ -19,13 +19,13 @@ from typing import Any, Final
 from agents.watch.deaths import DeadReason, Deaths
 from agents.watch.sentences import describe_left_out, open_ends
 from recordings.waits import Waits
+from topology.base.event import DATA, Event
+from topology.base.field_use import FieldUse, join
+from topology.base.outcome import Duplicate, Gap, Late, Malformed, Report, Step
+from topology.base.result import CONFIRMED, EMIT, RETRACT, UPDATE, Finding, Overflow
 from topology.config import Topology
 from topology.config.stages import CHAIN
-from topology.flow.unmet import Unmet, make_unmet_check
-from topology.model.event import DATA, Event
-from topology.model.field_use import FieldUse, join
-from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
-from topology.model.result import CONFIRMED, EMIT, RETRACT, UPDATE, Finding, Overflow
+from topology.stage.unmet import Unmet, make_unmet_check
 
 BALANCE: Final = ("event", "late", "duplicate", "dead", "held")
 COUNTED: Final = ("in", *BALANCE, "gaps")

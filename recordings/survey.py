@@ -19,10 +19,10 @@ from agents.watch.deaths import Deaths
 from inorder.contract import DEFAULT_STREAM, UNIT_NS
 from recordings.audit.row import AuditRow
 from recordings.plausible import SAMPLE, AsRead, Plausibility
-from topology.model.event import DATA, NO_EPOCH, Event
-from topology.model.outcome import Malformed
-from topology.wire.checker import Reading, decode_field, digest_of_id
-from topology.wire.line_reader import LineReader, Row
+from topology.base.event import DATA, NO_EPOCH, Event
+from topology.base.outcome import Malformed
+from topology.records.checker import Reading, decode_field, digest_of_id
+from topology.records.line_reader import LineReader, Row
 
 MAX_STREAMS: Final = 100
 

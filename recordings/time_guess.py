@@ -18,10 +18,10 @@ from zoneinfo import ZoneInfo
 
 from inorder.contract import MAX_INT64, UNIT_NS, TimeUnit
 from recordings.plausible import OLDEST_NS, YEAR_NS
-from topology.wire.mapping import DecimalSign
-from topology.wire.time_forms import NAMED, Moment, make_time_form, parse_iso
-from topology.wire.times import TimeReading, Twice, read_instant_ns
-from topology.wire.values import Timestamp
+from topology.records.mapping import DecimalSign
+from topology.records.time_forms import NAMED, Moment, make_time_form, parse_iso
+from topology.records.times import TimeReading, Twice, read_instant_ns
+from topology.records.values import Timestamp
 
 UNITS: Final[tuple[TimeUnit, ...]] = ("s", "ms", "us", "ns")
 LOOKED_AT: Final = 20

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from agents.stage.arrival import ArrivalClock, make_arrival_clock, why_unreadable
 from recordings.topic_lines import TopicLines
 from topology.config import Topology
-from topology.wire.json_lines import JsonObject
+from topology.records.json_lines import JsonObject
 
 if TYPE_CHECKING:
     from aiokafka import AIOKafkaConsumer, TopicPartition

@@ -22,13 +22,13 @@ import orjson
 from agents.stage.arrival import ArrivalClock
 from inorder import rfc3339
 from inorder.contract import UNIT_NS
+from topology.base.encoded import Encoded
+from topology.base.event import DATA, NO_EPOCH, Event
+from topology.base.outcome import Malformed
+from topology.base.payload import UNREADABLE, read_payload
+from topology.base.sample import Declared
 from topology.config import Topology
-from topology.model.encoded import Encoded
-from topology.model.event import DATA, NO_EPOCH, Event
-from topology.model.outcome import Malformed
-from topology.model.payload import UNREADABLE, read_payload
-from topology.model.sample import Declared
-from topology.wire.json_lines import JsonObject
+from topology.records.json_lines import JsonObject
 
 if TYPE_CHECKING:
     from agents.stage.inlet import Inlet

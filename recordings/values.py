@@ -3,7 +3,7 @@
 The value of a JSON line is its bytes. A row of CSV is a dict of texts, without its empty cells. In
 the payload, a cell that is a JSON number, with the decimal sign of the mapping, or a JSON boolean
 becomes that value. A row of Parquet is
-a dict of plain values (`topology.wire.values`), and so is a value in Avro or Protobuf
+a dict of plain values (`topology.records.values`), and so is a value in Avro or Protobuf
 (`recordings.encoded`). `mapped_rows` converts rows of all forms to rows of inorder's own form, with
 `ts` and `arrival` in ns.
 
@@ -28,18 +28,18 @@ from recordings.file import Form, open_file
 from recordings.near import describe_missing
 from recordings.row import refuse_missing
 from recordings.rows import csv_lines, json_texts, layout_remedy, refuse_layout
-from topology.model.paths import Path
-from topology.wire.checker import Reading
-from topology.wire.field_reader import FieldReader
-from topology.wire.line_reader import LOOKED_AHEAD, Row
-from topology.wire.mapped_rows import Arrivals, MappedRows
-from topology.wire.mapping import DecimalSign, Fields
-from topology.wire.payload import as_json
-from topology.wire.reasons import WireFault, fault_of
-from topology.wire.rising_times import RisingTimes
-from topology.wire.times import SWAP_SIGNS
-from topology.wire.values import UNDECODABLE, Pick, ValueFault, follow_path
-from topology.wire.where import Where
+from topology.base.paths import Path
+from topology.records.checker import Reading
+from topology.records.field_reader import FieldReader
+from topology.records.line_reader import LOOKED_AHEAD, Row
+from topology.records.mapped_rows import Arrivals, MappedRows
+from topology.records.mapping import DecimalSign, Fields
+from topology.records.payload import as_json
+from topology.records.reasons import WireFault, fault_of
+from topology.records.rising_times import RisingTimes
+from topology.records.times import SWAP_SIGNS
+from topology.records.values import UNDECODABLE, Pick, ValueFault, follow_path
+from topology.records.where import Where
 
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _MAX_NUMBER_CHARS: Final = 40
@@ -114,7 +114,7 @@ def decode_row(value: Any) -> object:
 def make_row_picker(paths: Sequence[Path]) -> Pick:
     """Return a function that picks the values at these paths, cheaply from JSON lines.
 
-    The values equal those of `topology.wire.values.picking` of `decode_row`.
+    The values equal those of `topology.records.values.picking` of `decode_row`.
     """
     from_line = json.make_pick(paths)
 

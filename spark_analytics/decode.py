@@ -20,7 +20,7 @@ Every record becomes one row; none is dropped. A row has the coordinates, `key`,
 | `complete_ns`         |                  | yes     | a watermark's completeness frontier |
 | `fault`, `detail`     | null where sound |         | the unreadable field, and why       |
 
-A fault is `<field>_<word>`, the first that applies, in the words of `topology.wire.reasons`.
+A fault is `<field>_<word>`, the first that applies, in the words of `topology.records.reasons`.
 `mark_unknown_streams` adds `unknown_stream`. `split` separates the rows into events, control
 records and bad rows. Bad rows keep the coordinates and the reason, but not the payload, which is
 still in the topic.
@@ -51,7 +51,7 @@ from spark_analytics.instants import (
 )
 from spark_analytics.once import compute_once
 from topology.config import HeaderConfig
-from topology.wire.reasons import describe_integers, describe_times, words_of
+from topology.records.reasons import describe_integers, describe_times, words_of
 
 RECORD: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
 BAD: Final = (*RECORD[:4], "stream", "source", "epoch", "seq", "reason", "detail")

@@ -50,9 +50,9 @@ from spark_analytics.topic_source import (
     topic_rows,
 )
 from topology.config import Topology, parse
-from topology.flow.instants import whole_instants
-from topology.wire.json_lines import make_step_lines
-from topology.wire.line_reader import Row
+from topology.records.json_lines import make_step_lines
+from topology.records.line_reader import Row
+from topology.stage.instants import whole_instants
 
 ROWS: Final = 16_384
 """The maximum number of rows in an Arrow batch."""

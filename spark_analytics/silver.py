@@ -55,8 +55,8 @@ from spark_analytics.jobs.work import (
     outputs_of,
 )
 from spark_analytics.tables.shapes import EVENT, PLACE, Settled
+from topology.base.event import WATERMARK
 from topology.config import JoinQuery, Topology, WindowQuery
-from topology.model.event import WATERMARK
 
 COLUMNS: Final = 6
 """The version of these tables' columns and queries; raise it when either changes.
@@ -140,7 +140,7 @@ def result_topics_by_table(topology: Topology) -> dict[str, list[str]]:
 
 
 def settled_by_id(topology: Topology) -> Settled:
-    """Return the columns that the id of a result determines (`topology.model.result`).
+    """Return the columns that the id of a result determines (`topology.base.result`).
 
     An id determines its query. For some queries it also determines the start, which is the column
     `start_time`. These are queries whose windows are identified by their start, and joins, whose

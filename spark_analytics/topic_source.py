@@ -31,7 +31,7 @@ from recordings.ordered_lines import OrderedLines
 from recordings.topic_dump import dump, records_until
 from spark_analytics.backfill.kinds import rows_of
 from spark_analytics.executors.setting import Setting, topology_of
-from topology.wire.line_reader import Row
+from topology.records.line_reader import Row
 
 UNBOUNDED: Final = 1 << 63
 """The number of offsets for a micro-batch that reads up to the end; no topic has more."""

@@ -69,9 +69,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if progress.wanted(config):
         config.pluginmanager.register(progress.Progress(config), "inorder-progress")
     if os.environ.get(IS_COMPILED) == "1":
-        import topology.model.event
+        import topology.base.event
 
-        if topology.model.event.__file__.endswith(".py"):
+        if topology.base.event.__file__.endswith(".py"):
             raise pytest.UsageError(f"{IS_COMPILED}=1, but topology is not compiled here")
 
 

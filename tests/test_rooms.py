@@ -30,4 +30,4 @@ def test_package_keeps_to_its_figure(room: str) -> None:
 
 def test_each_package_has_a_figure() -> None:
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
-    assert packages | {"topology/pattern", "docs", "setup.py"} == {*ROOMS}
+    assert packages | {"topology/queries/pattern", "docs", "setup.py"} == {*ROOMS}

@@ -15,7 +15,7 @@ it, the broker's clock has stepped back. A bound says nothing of moments before 
 once it is older than `STALE_S`. The monotonic clock here goes on while the machine sleeps.
 
 A step *ahead* by more than `LEAST_NS` is doubted until it has lasted for its own length, as in
-`topology.model.append_clock`. It is believed at once if the clocks of all brokers have stepped,
+`topology.base.append_clock`. It is believed at once if the clocks of all brokers have stepped,
 because then this machine was suspended.
 
 A broker without a partition of the topic, for example one that joined later, gets the least bound
@@ -41,7 +41,7 @@ from agents.kafka.brokers import Brokers
 from agents.kafka.partition_queue import steady_ns
 from agents.kafka.refused_rights import refusal_in
 from agents.kafka.rights import WRITE
-from topology.model.append_clock import BACK_NS, LEAST_NS
+from topology.base.append_clock import BACK_NS, LEAST_NS
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ read (`_Committed`).
 Bounds: an answer is awaited for `ANSWER_S`, retries after temporary refusals included. A range
 without new records is awaited for `STALLED_S`. Then a TimeoutError names the partition. Reading a
 partition takes memory for a fetch of one mebibyte or one record, one unpacked batch, and the
-records that the caller keeps. `agents.stage.handler` limits the number of partitions that are read
+records that the caller keeps. `agents.task.handler` limits the number of partitions that are read
 at a time.
 """
 

@@ -3,7 +3,7 @@
 A stage reads its input and, to correct timestamps, the clock feed. It writes its outputs and
 reports, and has its own changelog, group and transactional ids. At its start it reads its
 outputs and the application's changelogs. So it sees which application wrote their records, and how
-a changed topology file affects them (agents.stage.plan). It needs Describe for a topic whose
+a changed topology file affects them (agents.restore.plan). It needs Describe for a topic whose
 partitions it only counts. A stage that takes time from the brokers writes to a topic that shows
 their clocks (agents.kafka.broker_times). The stage with MERGE may delete records of
 `events.sequenced` that no stage needs any more.

@@ -8,7 +8,7 @@ the transaction that is open then, and half of that transaction is committed.
 So without an answer the producer fails with `Unanswered` and sends nothing more. The next producer
 with the same transactional id raises the epoch when it starts, and from then on the broker refuses
 the old request. The changelog shows whether the transaction was committed
-(agents.stage.checkpoints).
+(agents.task.checkpoints).
 
 In two cases the request is repeated, because no earlier one is in transit. Either it was not sent,
 because the coordinator could not be reached, or the broker answered "not now" or "not here".

@@ -29,7 +29,7 @@ from prometheus_client.samples import Sample
 import codec
 from agents.process.child_process import Child
 from agents.process.memory import memory_limit
-from topology.model import event
+from topology.base import event
 
 AGE: Final = "inorder_scrape_age_seconds"
 READY: Final = "inorder_stage_ready"

@@ -45,19 +45,19 @@ from agents.kafka.topics import CompactedInput, refuse_compacted
 from agents.process import garbage
 from agents.process.scrapes import CORE
 from agents.registry.client import RegistryRefuses
+from agents.restore.history import Histories
+from agents.restore.plan import ChangePlan, plan
+from agents.restore.services import Services
 from agents.stage.arrangement import Arrangement, ArrangementError, arrange, topics_of
 from agents.stage.clock_feed import ClockFeed
 from agents.stage.delivery import Delivery, transactional_id
-from agents.stage.handler import StageHandler
-from agents.stage.history import Histories
-from agents.stage.plan import ChangePlan, plan
 from agents.stage.playback import Playback
-from agents.stage.services import Services
 from agents.stage.topic_watch import TopicWatch, make_look
 from agents.state.changelog import StateRefused
 from agents.state.copy_writer import CopyWriter
 from agents.state.local_copy import LocalCopy, open_store
 from agents.state.stores.store import StoreName
+from agents.task.handler import StageHandler
 from agents.watch.last_lines import LOG, LastLines
 from agents.watch.location import STANDBY
 from agents.watch.metrics.worker import Metrics
@@ -66,11 +66,11 @@ from agents.watch.sentences import open_ends
 from agents.watch.stage_log import StageLog
 from agents.watch.watchdog import Patience, Verdict, Watchdog
 from codec.compression import MAX_OWN_BYTES, MAX_UNPACKED_BYTES
-from topology.clock.drift_table import DriftTable
-from topology.clock.server_view import GUESS_WINDOWS
 from topology.config import StageConfig, Topology
 from topology.config.change import REFUSED, format_refusals
-from topology.flow.unmet import KINDS, make_unmet_check
+from topology.order.clock.drift_table import DriftTable
+from topology.order.clock.server_view import GUESS_WINDOWS
+from topology.stage.unmet import KINDS, make_unmet_check
 
 log = logging.getLogger(__name__)
 

@@ -37,7 +37,7 @@ from codec.values.registered import (
 )
 from codec.values.schema_fault import SchemaFault
 from codec.values.schemas import registered_decoders
-from topology.wire.values import ValueFault
+from topology.records.values import ValueFault
 
 log = logging.getLogger(__name__)
 

@@ -29,17 +29,17 @@ from codec.values.mapped import field_reader, find_short_path, registered_schema
 from codec.values.payloads import payload_readers, tables_of
 from codec.values.registered import RegisteredSchemas
 from codec.values.schema_fault import SchemaFault
-from topology.clock.drift_table import DriftTable
 from topology.config import ClockConfig, StageConfig, StreamConfig, Topology, change
 from topology.config.change import Contract, StreamContract
 from topology.config.stages import MERGE, REORDER
-from topology.flow.lanes import MOST_LANES, Lanes
-from topology.flow.query_digest import query_digest
-from topology.flow.registry import shapes_of
-from topology.flow.stage import Stage
-from topology.wire.header_reader import HeaderReader
-from topology.wire.header_writer import HeaderWriter
-from topology.wire.signed import SignatureCheck
+from topology.order.clock.drift_table import DriftTable
+from topology.records.header_reader import HeaderReader
+from topology.records.header_writer import HeaderWriter
+from topology.records.signed import SignatureCheck
+from topology.stage.lanes import MOST_LANES, Lanes
+from topology.stage.query_digest import query_digest
+from topology.stage.registry import shapes_of
+from topology.stage.stage import Stage
 
 
 class ArrangementError(Exception):

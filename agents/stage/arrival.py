@@ -1,7 +1,7 @@
 """Keeps the arrival clock of one input partition, the only clock that the operators read.
 
 The arrival time of a record is the append time (LogAppendTime) that the broker gave it.
-`topology.model.append_clock` takes its running maximum, because the clock of a new leader may step
+`topology.base.append_clock` takes its running maximum, because the clock of a new leader may step
 back. It also handles a broker's clock that is wrong. The arrival clock is part of the checkpoint.
 So catching up after a stop gives the same results as live work, and so does a replay of the log.
 
@@ -37,11 +37,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from topology.base.append_clock import BACK_NS, BLOCK, AppendClock
+from topology.base.event import DEAD, Event
+from topology.base.outcome import Malformed
 from topology.config import Topology
 from topology.config.fields import Arrival
-from topology.model.append_clock import BACK_NS, BLOCK, AppendClock
-from topology.model.event import DEAD, Event
-from topology.model.outcome import Malformed
 
 LOG_APPEND_TIME: Final = 1
 NS_PER_MS: Final = 1_000_000

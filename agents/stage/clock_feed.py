@@ -1,10 +1,10 @@
 """Fills the drift table of a process from `clock.offsets`.
 
 Every process that corrects timestamps reads the whole topic, without a group. It reads it into one
-`topology.clock.drift_table`, which its partitions share. Each sample must be in the table before
-the first event that it applies to is corrected. Then arrival times alone decide which samples apply
-to an event. So a partition works on input that arrived up to time a only after `reach` has
-returned. That requires one of two things from each partition of the topic:
+`topology.order.clock.drift_table`, which its partitions share. Each sample must be in the table
+before the first event that it applies to is corrected. Then arrival times alone decide which
+samples apply to an event. So a partition works on input that arrived up to time a only after
+`reach` has returned. That requires one of two things from each partition of the topic:
 
 * it has been read to a record that arrived at a - `activation` or later;
 * it was at its end when it was checked, at most `activation` before `reach` was called. Then
@@ -43,9 +43,9 @@ from agents.kafka.whole_batches import WholeBatches
 from agents.stage.arrival import NS_PER_MS, ArrivalClock
 from agents.state.copy_writer import CopyWriter
 from agents.state.local_copy import Copied
-from topology.clock.drift_table import DriftTable
-from topology.model.sample import Declared, Sample
-from topology.wire.clock_words import read_report
+from topology.base.sample import Declared, Sample
+from topology.order.clock.drift_table import DriftTable
+from topology.records.clock_words import read_report
 
 log = logging.getLogger(__name__)
 

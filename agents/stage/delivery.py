@@ -11,8 +11,8 @@ transaction is needed for fencing. Without it, the changes of a former owner tha
 would mix with the new owner's, and both would lose buffered events.
 
 In both modes the state itself contains the offset at which reading continues. The group's offset is
-for people, and distinguishes a lost changelog from a first start (`agents.stage.restoring`). Within
-a partition the batches stay in order, and `commit` returns only when the brokers have stored
+for people, and distinguishes a lost changelog from a first start (`agents.restore.restoring`).
+Within a partition the batches stay in order, and `commit` returns only when the brokers have stored
 everything. Every commit is bounded by `COMMIT_TIMEOUT_S`, because the client itself retries without
 a bound. A commit that fails leaves the producer unusable and the state of the partition in doubt.
 So the owner drops both and restores.
@@ -20,7 +20,7 @@ So the owner drops both and restores.
 There is one exception, `EndUnanswered`. Everything was sent, and the end of the transaction was
 requested once (`agents.kafka.transaction_end`) and not answered. Then `renew` starts a new
 producer, which settles the transaction, and the changelog shows the outcome. If it was committed,
-the state in memory is right (`agents.stage.checkpoints`).
+the state in memory is right (`agents.task.checkpoints`).
 """
 
 from __future__ import annotations

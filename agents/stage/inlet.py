@@ -25,15 +25,15 @@ from codec.batches import Record as PlainRecord
 from codec.face import MAX_HEADERS, ORDERED, RAW, SEQUENCED, Form, MappedValues
 from codec.values.registered import RegisteredSchemas
 from inorder.contract import UNIT_NS
-from topology.flow.stage import make_placeholder
-from topology.model.encoded import Encoded, ReadEncoded
-from topology.model.event import Event
-from topology.model.outcome import Malformed, make_dead_letter
-from topology.wire.checker import digest_of_id
-from topology.wire.field_reader import FieldReader
-from topology.wire.header_reader import HeaderReader
-from topology.wire.reasons import HUGE, fault_of
-from topology.wire.signed import SignatureCheck
+from topology.base.encoded import Encoded, ReadEncoded
+from topology.base.event import Event
+from topology.base.outcome import Malformed, make_dead_letter
+from topology.records.checker import digest_of_id
+from topology.records.field_reader import FieldReader
+from topology.records.header_reader import HeaderReader
+from topology.records.reasons import HUGE, fault_of
+from topology.records.signed import SignatureCheck
+from topology.stage.stage import make_placeholder
 
 Record = Any
 """A record of `agents.kafka.partition_queue`, or one that was stored in the state and restored."""
@@ -169,7 +169,7 @@ class RawInlet(Inlet):
         """Return one item for each record.
 
         With `has_past`, records with an offset below 0 come from a history. They have no
-        signatures, because the stage itself made them (`agents.stage.history`).
+        signatures, because the stage itself made them (`agents.restore.history`).
         """
         items: list[Any] = []
         self._events.read(records, clock, time.time_ns(), items, items.append)
@@ -208,10 +208,10 @@ class RawInlet(Inlet):
 class MappedInlet(RawInlet):
     """The reader of input topics with foreign records.
 
-    The mapping (`topology.wire.field_reader`) gives each event the headers of the contract, which
-    all later steps read and write. Records of the type `spilled` were mapped and checked before.
-    The type is a parameter, because the compiled modules do not import msgspec. `short` is the
-    codec's fast path, if the mapping has one.
+    The mapping (`topology.records.field_reader`) gives each event the headers of the contract,
+    which all later steps read and write. Records of the type `spilled` were mapped and checked
+    before. The type is a parameter, because the compiled modules do not import msgspec. `short` is
+    the codec's fast path, if the mapping has one.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Keeps the part of a task that belongs to one of its input partitions, a *lane*.
 
 A lane has its own offsets, arrival clock and inlet. Its events have the lane's number
-(`topology.flow.lanes`), so that those of all lanes differ. A task that reads one partition has one
+(`topology.stage.lanes`), so that those of all lanes differ. A task that reads one partition has one
 lane, with the number 0 and the offsets of the log.
 """
 
@@ -19,8 +19,8 @@ from agents.kafka.partition_queue import NEVER, End, FetchRequest, steady_ns
 from agents.stage.arrival import ArrivalClock
 from agents.stage.inlet import Inlet, Read
 from agents.stage.input_lag import SILENT_AFTER_NS, InputLag
-from topology.flow.lanes import number_events, number_of
-from topology.model.event import PROGRESS, Event
+from topology.base.event import PROGRESS, Event
+from topology.stage.lanes import number_events, number_of
 
 
 @dataclass(eq=False)

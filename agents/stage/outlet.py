@@ -24,14 +24,14 @@ from agents.stage.outbox import Headers, Outbox
 from codec import EventWriter
 from codec.face import ORDERED, SEQUENCED, Form, Target, Topic
 from inorder.contract import retraction_headers
+from topology.base.event import BLOCKED, DATA, DEAD, PROGRESS, UNBLOCKED, WATERMARK, Event
+from topology.base.late import MAY_BE_COPY
+from topology.base.outcome import Duplicate, Gap, Late, Malformed, Report
+from topology.base.result import RETRACT, Finding, Overflow
 from topology.config import TopicsConfig
-from topology.flow.lanes import lane_of, offset_in_lane
-from topology.model.event import BLOCKED, DATA, DEAD, PROGRESS, UNBLOCKED, WATERMARK, Event
-from topology.model.late import MAY_BE_COPY
-from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report
-from topology.model.result import RETRACT, Finding, Overflow
-from topology.wire.header_writer import HeaderWriter
-from topology.wire.json_lines import JsonObject, encode_line, make_report_line, make_result_line
+from topology.records.header_writer import HeaderWriter
+from topology.records.json_lines import JsonObject, encode_line, make_report_line, make_result_line
+from topology.stage.lanes import lane_of, offset_in_lane
 
 POSITIVE: Final = 0x7FFFFFFF
 MADE_BY_STAGES: Final = frozenset({BLOCKED, DEAD, PROGRESS, UNBLOCKED, WATERMARK})

@@ -6,7 +6,7 @@ three become visible together or not at all. Keys are text, and values are msgpa
 has a tombstone:
 
     progress               position of the state in the input (`Progress`)
-    state/<operator key>   entry of an operator (topology.model.operator)
+    state/<operator key>   entry of an operator (topology.base.operator)
     page/<n>               notes on buffered events (agents.state.held)
     record/<offset>        whole record of an event that is buffered for long
 
@@ -42,7 +42,7 @@ STATE_FORMAT: Final = 3
 """Version of the layout of `Progress`, pages and records, but not of the operators' states.
 
 After the first release, raise it when one of these layouts changes. A state with another version is
-refused, and never read by guesswork. `topology.model.saved` says which version to raise after a
+refused, and never read by guesswork. `topology.state.saved` says which version to raise after a
 change.
 """
 
@@ -134,12 +134,12 @@ class Progress(Claim):
     """The progress of a state of today's format.
 
     Attributes:
-        history: Name of the history with which it began (`agents.stage.history`); "" if none.
+        history: Name of the history with which it began (`agents.restore.history`); "" if none.
         midstream: Parts that begin inside their stream, for streams without a state
-          (`topology.flow.stage`).
+          (`topology.stage.stage`).
         readings: The settings for reading records from before changes of the topology file. Each
           applies to the buffered records of its lane below its key, a number of an event
-          (`topology.flow.lanes`).
+          (`topology.stage.lanes`).
     """
 
     history: str = ""

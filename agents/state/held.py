@@ -7,7 +7,7 @@ events. Changes are recorded once for each batch: an event that arrives and is e
 batch costs nothing. A restore reads the input again from the oldest recorded offset and takes only
 the recorded events. Meanwhile no deadline fires, and nothing is sampled or counted.
 
-The stage's ledger has the *places* at which each event is buffered (`topology.flow.ledger`). An
+The stage's ledger has the *places* at which each event is buffered (`topology.stage.ledger`). An
 event that waits after REORDER and CLOCK (in the merge of a fused stage) is recorded with their
 results. So these operators never process it twice. Every note says whether its event is late. MERGE
 buffers late events together with those in order, and duplicates of these may be among them. The
@@ -25,10 +25,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
-from topology.flow.lanes import lane_of
-from topology.flow.ledger import Ledger
-from topology.flow.registry import FIRST_PLACE
-from topology.model.event import DATA, DEAD, Event
+from topology.base.event import DATA, DEAD, Event
+from topology.stage.lanes import lane_of
+from topology.stage.ledger import Ledger
+from topology.stage.registry import FIRST_PLACE
 
 PAGE_BITS: Final = 5
 STAMPED_FROM: Final = FIRST_PLACE << 1

@@ -11,11 +11,11 @@ from typing import Final
 import msgspec
 
 from agents.state.held import STAMPED_FROM
-from topology.model.event import Event
+from topology.base.event import Event
 
 
 class Note(msgspec.Struct, array_like=True, omit_defaults=True):
-    """The places of a buffered event (`topology.flow.ledger`), and all facts that its record lacks.
+    """The places of a buffered event (`stage.ledger`), and all facts that its record lacks.
 
     `late` is the reason why the event is late, or "" if it is not late; it overrides what the
     record says. The fields from `epoch` on are written only if it `is_stamped`; otherwise they have
@@ -53,7 +53,7 @@ def is_stamped(note: Note) -> bool:
     """Return whether the event already has the results of REORDER and CLOCK.
 
     Events at places from `STAMPED_FROM` on have these results. So do events of a history
-    (`agents.stage.history`), whose negative offset is not in the log.
+    (`agents.restore.history`), whose negative offset is not in the log.
     """
     return note.places >= STAMPED_FROM or note.offset < 0
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Final
 
-from topology.flow.lanes import lane_of, offset_in_lane
-from topology.model.outcome import Malformed
+from topology.base.outcome import Malformed
+from topology.stage.lanes import lane_of, offset_in_lane
 
 MOST_DEAD: Final = 0.5
 """Share of dead letters above which there is an alarm."""

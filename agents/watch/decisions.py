@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from topology.flow.lanes import lane_of, offset_in_lane
-from topology.model.event import NO_EPOCH, Event
-from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report
+from topology.base.event import NO_EPOCH, Event
+from topology.base.outcome import Duplicate, Gap, Late, Malformed, Report
+from topology.stage.lanes import lane_of, offset_in_lane
 
 KEPT: Final = 4_096
 SHOWN: Final = 20

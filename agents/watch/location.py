@@ -1,6 +1,6 @@
 """Explains one event: where it is, what it waits for, and why it is late.
 
-Each partition answers with its facts (`topology.model.location`) and its last decisions about
+Each partition answers with its facts (`topology.base.location`) and its last decisions about
 irregular events (`agents.watch.decisions`). This module turns the answers of all stages into one
 word and into sentences for people. The functions are pure. The words in the answer's field `where`:
 
@@ -30,7 +30,7 @@ from agents.watch import sentences
 from agents.watch.decisions import COPY, DEAD, DIFFERS, GIVEN_UP, SENT_ON, TURNED_AWAY
 from agents.watch.port.question import Question
 from agents.watch.sentences import format_correction, format_duration, format_gap
-from topology.model import location, outcome
+from topology.base import location, outcome
 
 Fact = Mapping[str, Any]
 """The facts of one partition about one event."""

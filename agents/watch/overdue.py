@@ -14,11 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from agents.watch.sentences import why_held
+from topology.base.event import Event
+from topology.base.location import HELD
 from topology.config import StreamConfig, Topology
-from topology.flow.registry import ALIGN_PLACE
-from topology.flow.stage import Stage
-from topology.model.event import Event
-from topology.model.location import HELD
+from topology.stage.registry import ALIGN_PLACE
+from topology.stage.stage import Stage
 
 OVERDUE_MARGIN_S: Final = 60.0
 """Extra time that is allowed for workers to restart, restore and hand over partitions."""

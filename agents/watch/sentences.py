@@ -9,13 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from topology.answer.rules import FINAL
-from topology.config.chains import allowed_lateness_ns
-from topology.model.late import CAUSES
-from topology.window.left_out import KINDS
+from topology.base.late import CAUSES
+from topology.queries.window.left_out import KINDS
 
 if TYPE_CHECKING:
+    from topology.base.field_use import FieldUse
     from topology.config.file import TopologyFile
-    from topology.model.field_use import FieldUse
 
 NS_PER_MS: Final = 1_000_000
 NAMED: Final = 5
@@ -110,6 +109,8 @@ def open_ends(topology: TopologyFile) -> dict[str, str]:
 
     Queries have such a line if they emit results early but not again when they are final.
     """
+    from topology.config.chains import allowed_lateness_ns  # Slow; `explain` does not need it.
+
     return {
         name: f"results of query {name} were emitted before they were final, and their last"
         " revision is not marked: write `finals: true` in the query to emit each again when it is"

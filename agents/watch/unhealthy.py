@@ -51,10 +51,10 @@ from prometheus_client.core import CounterMetricFamily
 
 from agents.watch.frequent import Frequent, Source
 from agents.watch.page.sources import MAX_LATE, MAX_LOST
-from topology.flow.stage import Stage
-from topology.model.event import NO_EPOCH
-from topology.model.late import OLD_EPOCH
-from topology.model.outcome import Duplicate, Gap, Late, Report
+from topology.base.event import NO_EPOCH
+from topology.base.late import OLD_EPOCH
+from topology.base.outcome import Duplicate, Gap, Late, Report
+from topology.stage.stage import Stage
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from topology.waiting.driver import WindowDriver
-from topology.waiting.policy import SlackPolicy
+from topology.answer.waiting.driver import WindowDriver
+from topology.answer.waiting.policy import SlackPolicy
 
 
 class EarlyWindows(WindowDriver):

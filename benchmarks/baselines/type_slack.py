@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from topology.model.operator import NEVER
+from topology.base.operator import NEVER
 
 BEFORE_ALL: Final = -NEVER
 

@@ -18,12 +18,12 @@ from typing import Any, cast
 
 import faust
 
+from topology.base.event import DATA, Event
 from topology.config import Topology, parse
 from topology.config.stages import MERGE, REORDER
-from topology.flow.stage import Stage
-from topology.model.event import DATA, Event
-from topology.wire.header_reader import HeaderReader
-from topology.wire.header_writer import HeaderWriter
+from topology.records.header_reader import HeaderReader
+from topology.records.header_writer import HeaderWriter
+from topology.stage.stage import Stage
 
 NS_PER_S = 1_000_000_000
 

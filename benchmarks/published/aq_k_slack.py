@@ -22,9 +22,9 @@ from math import ceil
 from typing import Final
 
 from benchmarks.published.mp_k_slack import MP, MPKSlack
-from topology.model.operator import NEVER, Figures
-from topology.model.saved import BIG, FLOAT, INT, dict_of, list_of, optional
-from topology.waiting.policy import BEFORE_ALL
+from topology.answer.waiting.policy import BEFORE_ALL
+from topology.base.operator import NEVER, Figures
+from topology.state.saved import BIG, FLOAT, INT, dict_of, list_of, optional
 
 KP: Final = 0.5
 KD: Final = 0.8

@@ -3,7 +3,7 @@
 The latest burst's round with the smallest round-trip time T gives the offset d = ((t2 - t1) + (t3 -
 t4)) / 2. The error is T / 2 (3.12-3.14) plus the granularity. There is no rate, so the bound
 ignores how the clock drifts after the burst. Only one server is used. This module is for
-comparison. It has the interface of `topology.clock.measured`.
+comparison. It has the interface of `topology.order.clock.measured`.
 
 A burst ends when no round has arrived for `BURST_GAP_NS` of the server's time; the thesis gives no
 figure. Rounds of earlier bursts are counted as late, and implausible ones as rejected. The state is
@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from topology.clock.cell import SYNCED, UNSYNCED, ClockCell, cell_start
-from topology.clock.models import Rounds
-from topology.clock.operator import Clock
-from topology.clock.settings import ClockConfig
-from topology.model.sample import Sample
-from topology.model.saved import INT, Saved, Shape, optional
+from topology.base.sample import Sample
+from topology.order.clock.cell import SYNCED, UNSYNCED, ClockCell, cell_start
+from topology.order.clock.models import Rounds
+from topology.order.clock.operator import Clock
+from topology.order.clock.settings import ClockConfig
+from topology.state.saved import INT, Saved, Shape, optional
 
 BURST_GAP_NS: Final = 5_000_000_000
 

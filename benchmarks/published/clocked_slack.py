@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from topology.model.event import Event
-from topology.model.native import mypyc_attr
-from topology.model.operator import NEVER, Figures
-from topology.model.saved import BIG
-from topology.waiting.policy import BEFORE_ALL, FLOORED, FlooredSlack
+from topology.answer.waiting.policy import BEFORE_ALL, FLOORED, FlooredSlack
+from topology.base.event import Event
+from topology.base.native import mypyc_attr
+from topology.base.operator import NEVER, Figures
+from topology.state.saved import BIG
 
 CLOCKED: Final = FLOORED.with_more("waiting.clocked", 1, _clock_ns=BIG, _moved_ns=BIG)
 

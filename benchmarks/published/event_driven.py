@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from topology.model.event import Event
-from topology.model.operator import NEVER
-from topology.model.saved import BIG
-from topology.model.tables import TableWithin
-from topology.waiting.policy import BEFORE_ALL, FLOORED, FlooredSlack
-from topology.waiting.sources import MAX_SOURCES, SOURCE, Source, Sources
+from topology.answer.waiting.policy import BEFORE_ALL, FLOORED, FlooredSlack
+from topology.answer.waiting.sources import MAX_SOURCES, SOURCE, Source, Sources
+from topology.base.event import Event
+from topology.base.operator import NEVER
+from topology.state.saved import BIG
+from topology.state.tables import TableWithin
 
 EVENT_DRIVEN: Final = FLOORED.with_more(
     "published.event_driven", 1, _newest_ns=BIG, _sources=TableWithin(SOURCE)

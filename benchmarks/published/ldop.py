@@ -15,8 +15,8 @@ from collections import deque
 from typing import Final
 
 from benchmarks.published.clocked_slack import CLOCKED, ClockedSlack
-from topology.model.operator import NEVER
-from topology.model.saved import BIG, INT, list_of, tuple_of
+from topology.base.operator import NEVER
+from topology.state.saved import BIG, INT, list_of, tuple_of
 
 MAX_KEPT: Final = 100_000
 PPM: Final = 1_000_000

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from topology.model.event import Event
-from topology.model.native import mypyc_attr
-from topology.model.saved import BIG, INT
-from topology.waiting.policy import BEFORE_ALL, FLOORED, FlooredSlack
+from topology.answer.waiting.policy import BEFORE_ALL, FLOORED, FlooredSlack
+from topology.base.event import Event
+from topology.base.native import mypyc_attr
+from topology.state.saved import BIG, INT
 
 MEAN_DELAY: Final = FLOORED.with_more(
     "published.mean_delay", 1, _newest_ns=BIG, _events=INT, _sum_ns=BIG

@@ -15,12 +15,12 @@ from __future__ import annotations
 from typing import Final
 
 from benchmarks.published.smoothed import SMOOTHED, Smoothed
-from topology.merge.bounds import Bound, SourceBounds
-from topology.merge.operator import Merge
-from topology.merge.source import BEHIND, NO_REF, OUT, SOURCE, SourceProgress
-from topology.model.operator import NEVER, Figures
-from topology.model.outcome import Step
-from topology.model.saved import INT, optional
+from topology.base.operator import NEVER, Figures
+from topology.base.outcome import Step
+from topology.order.merge.bounds import Bound, SourceBounds
+from topology.order.merge.operator import Merge
+from topology.order.merge.source import BEHIND, NO_REF, OUT, SOURCE, SourceProgress
+from topology.state.saved import INT, optional
 
 BEFORE_ALL_NS: Final = NO_REF - 1
 """An instant at which no source is overdue; it disables the bounds by time."""

@@ -28,10 +28,10 @@ from benchmarks.published.mp_k_slack import MPKSlack
 from benchmarks.published.reorder import PacedReorder
 from benchmarks.published.waits import QUALITY
 from topology.answer.settings import WithTarget
+from topology.base.operator import Operator
 from topology.config import Topology
 from topology.config import parse as parse_file
-from topology.flow.build import Site, by_time
-from topology.model.operator import Operator
+from topology.stage.build import Site, by_time
 
 SECTION: Final = "experimental"
 """The section of a stream or a query in which a text names methods; no topology file has it."""

@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from benchmarks.published.clocked_slack import CLOCKED, ClockedSlack
-from topology.model.operator import NEVER
-from topology.model.saved import BIG, optional
-from topology.waiting.policy import BEFORE_ALL
+from topology.answer.waiting.policy import BEFORE_ALL
+from topology.base.operator import NEVER
+from topology.state.saved import BIG, optional
 
 Measure = Literal["next_tick", "arrival"]
 

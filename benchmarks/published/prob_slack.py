@@ -1,8 +1,9 @@
 """ProbSlack as published (Rivetti et al., DEBS 2018): closes windows at a small risk.
 
 A window closes when a later event has arrived, or when the joint probability J is at most `delta`.
-J is the probability that an event of the window is still on its way (`topology.waiting.miss`). All
-sources are one stream, as in the paper, so the last event is the newest of all.
+J is the probability that an event of the window is still on its way
+(`topology.answer.waiting.miss`). All sources are one stream, as in the paper, so the last event is
+the newest of all.
 
 * Fitting: the counts of `period` events make a model, and then start again from zero. Before the
   first model the strategy is event-driven.
@@ -16,8 +17,8 @@ and it is off until a window has closed. With delta = 0 the strategy is event-dr
 is the time of the last event + (least risky alpha - 1 step), so that the strategy can drive a
 reordering too.
 
-Cost: O(1) amortised for an event. Memory: as in `topology.waiting.miss`, and a number for each row
-in use.
+Cost: O(1) amortised for an event. Memory: as in `topology.answer.waiting.miss`, and a number for
+each row in use.
 """
 
 from __future__ import annotations
@@ -25,10 +26,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Final
 
-from topology.model.event import Event
-from topology.model.operator import Figures
-from topology.model.saved import BIG, INT, optional, tuple_of
-from topology.waiting.fitting import (
+from topology.answer.waiting.fitting import (
     COUNTS,
     FITTING,
     Counts,
@@ -37,8 +35,11 @@ from topology.waiting.fitting import (
     grid_floor,
     grid_next,
 )
-from topology.waiting.miss import ONE, Joint, to_fixed_point
-from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, PROMISED, SLACK, SlackPolicy
+from topology.answer.waiting.miss import ONE, Joint, to_fixed_point
+from topology.answer.waiting.policy import AFTER_ALL, BEFORE_ALL, PROMISED, SLACK, SlackPolicy
+from topology.base.event import Event
+from topology.base.operator import Figures
+from topology.state.saved import BIG, INT, optional, tuple_of
 
 MS: Final = 1_000_000
 

@@ -5,8 +5,8 @@
 * `rfc`: the same with the deviation from the old average and factor 4 (RFC 6298).
 
 Both measure how often a source sends and how long its early events were buffered. So they process
-every event, and none takes the fast path. Until a source is warm (`topology.reorder.timeout`), its
-wait is `max_wait`. Cost: O(1) for an event.
+every event, and none takes the fast path. Until a source is warm
+(`topology.order.reorder.timeout`), its wait is `max_wait`. Cost: O(1) for an event.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from functools import partial
 from typing import Final
 
 from benchmarks.published.smoothed import SMOOTHED, Smoothed
-from topology.model.event import Event
-from topology.model.outcome import Step
-from topology.model.saved import INT, Shape, tuple_of
-from topology.reorder.operator import Reorder
-from topology.reorder.sequence import Sequence
-from topology.reorder.settings import ReorderConfig
-from topology.reorder.shared import Shared
-from topology.reorder.source import NumberedBuffer, source_shape
-from topology.reorder.timeout import WARM_FILLED, WARM_OPENED, Timeout
+from topology.base.event import Event
+from topology.base.outcome import Step
+from topology.order.reorder.operator import Reorder
+from topology.order.reorder.sequence import Sequence
+from topology.order.reorder.settings import ReorderConfig
+from topology.order.reorder.shared import Shared
+from topology.order.reorder.source import NumberedBuffer, source_shape
+from topology.order.reorder.timeout import WARM_FILLED, WARM_OPENED, Timeout
+from topology.state.saved import INT, Shape, tuple_of
 
 THESIS: Final = Shape(
     "published.thesis",

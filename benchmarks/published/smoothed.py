@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from topology.model.histogram import PPM
-from topology.model.saved import INT, Saved, Shape
+from topology.state.histogram import PPM
+from topology.state.saved import INT, Saved, Shape
 
 OLD_WEIGHT_PPM: Final = 600_000
 """The weight of the previous average and deviation, as printed in the thesis."""

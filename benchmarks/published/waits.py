@@ -22,8 +22,8 @@ from benchmarks.published.mean_delay import AverageDelay
 from benchmarks.published.mp_k_slack import MPKSlack
 from benchmarks.published.prob_slack import ProbSlack
 from topology.answer.settings import QualityConfig
-from topology.waiting.budget import PPM
-from topology.waiting.policy import SlackPolicy
+from topology.answer.waiting.budget import PPM
+from topology.answer.waiting.policy import SlackPolicy
 
 LDOP_FACTOR_PPM: Final = 4_000_000
 """Four times the mean, the factor with the fewest late events among those measured."""

@@ -33,7 +33,7 @@ from benchmarks.workloads.laws import (
     sometimes,
 )
 from benchmarks.workloads.rows import Row, Workload, in_arrival_order
-from topology.model.sample import Sample
+from topology.base.sample import Sample
 
 WAYS: Final = 7
 CLOCKS: Final = 8

@@ -11,7 +11,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from topology.model.event import Event
+from topology.base.event import Event
 
 MS: Final = 1_000_000
 RATE: Final = 10_000

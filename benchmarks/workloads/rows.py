@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from topology.model.event import Event
+from topology.base.event import Event
 
 
 class Row(NamedTuple):
@@ -114,7 +114,7 @@ def in_arrival_order(rows: Iterable[Row]) -> list[Row]:
 def to_events(rows: Iterable[Row], stream: str = "default", epoch: int = 0) -> list[Event]:
     """Return the events of `rows`, whose `offset` is the position in the list.
 
-    If `epoch` is `topology.model.event.NO_EPOCH`, the events have no epoch.
+    If `epoch` is `topology.base.event.NO_EPOCH`, the events have no epoch.
     """
     return [
         Event(stream, row.source, epoch, row.seq, row.ts_ns, row.arrival_ns, offset)

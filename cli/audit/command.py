@@ -46,12 +46,12 @@ from recordings.audit.verdicts import format_short
 from recordings.audit.wraps import Wraps
 from recordings.plausible import SAMPLE, AsRead, Plausibility, warn_of_units
 from recordings.proposal import StreamProposal, notes_of, queries_of, topology_text
+from topology.base.outcome import Malformed
 from topology.config import ReorderConfig, parse
-from topology.model.outcome import Malformed
-from topology.reorder.settings import seq_range_of
-from topology.wire.checker import Reading
-from topology.wire.times import zone_of
-from topology.wire.where import TIMESTAMP
+from topology.order.reorder.settings import seq_range_of
+from topology.records.checker import Reading
+from topology.records.times import zone_of
+from topology.records.where import TIMESTAMP
 
 SHOWN_RECORDS: Final = 3
 SHOWN_CHARS: Final = 160

@@ -17,8 +17,8 @@ from recordings.audit.from_values import reading_by, row_of_record
 from recordings.audit.row import AuditRow
 from recordings.file import InputError
 from recordings.near import describe_missing
-from topology.model.outcome import Malformed
-from topology.wire.field_reader import FieldReader
+from topology.base.outcome import Malformed
+from topology.records.field_reader import FieldReader
 
 NS_PER_MS: Final = 1_000_000
 BY_RECORDS: Final = (

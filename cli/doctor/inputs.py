@@ -27,10 +27,10 @@ from agents.watch.sentences import round_up_to_seconds
 from cli.doctor.finding import Finding, Weight, error, warning
 from cli.printable import escape_unprintable
 from codec.face import Unreadable
+from topology.base.event import Event
+from topology.base.outcome import Malformed
 from topology.config import Topology
-from topology.flow.stage import reject_unknown_stream
-from topology.model.event import Event
-from topology.model.outcome import Malformed
+from topology.stage.stage import reject_unknown_stream
 
 LOOKED_AT: Final = 200
 TIMEOUT_S: Final = 5.0

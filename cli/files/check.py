@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
     from topology.config.change import Difference
-    from topology.pattern.tree.syntax import Call, Query
+    from topology.queries.pattern.tree.syntax import Call, Query
 
 NS_PER_S: Final = 1_000_000_000
 SMALLEST: Final[dict[str, Any]] = {"streams": {"default": {}}}
@@ -97,7 +97,7 @@ def find_changes(topology: Topology, kafka: Kafka) -> list[Difference]:
     """
     from aiokafka.errors import KafkaError
 
-    from agents.stage.plan import plan
+    from agents.restore.plan import plan
     from agents.state.changelog import StateRefused
 
     brokers = kafka.brokers()
@@ -184,7 +184,7 @@ def find_warnings(query: QueryConfig, topology: Topology) -> list[str]:
         return []
     # Importing the pattern language doubles this command's import time, and most files have no
     # pattern.
-    from topology.pattern.language.check import check
+    from topology.queries.pattern.language.check import check
 
     found = check(query.pattern, functions=topology.user_functions.functions)
     return (
@@ -203,7 +203,7 @@ def find_late_absences(query: PatternQuery, topology: Topology) -> Iterator[str]
 
     The result waits for a source that falls silent, because its event could contradict it.
     """
-    from topology.pattern.tree.defaults import ends_in_negation
+    from topology.queries.pattern.tree.defaults import ends_in_negation
 
     pattern = query.pattern
     if query.quality is not None or not ends_in_negation(pattern.node):
@@ -222,8 +222,8 @@ def find_wrong_calls(
     query: Query, functions: Mapping[str, Callable[..., Any]]
 ) -> Iterator[tuple[Call, str]]:
     """Yield each call of a user function with wrong arguments, and the function's signature."""
-    from topology.pattern.tree.syntax import Call
-    from topology.pattern.tree.walk import find_expressions, walk
+    from topology.queries.pattern.tree.syntax import Call
+    from topology.queries.pattern.tree.walk import find_expressions, walk
 
     for expression in find_expressions(query):
         for call in walk(expression):

@@ -21,12 +21,12 @@ from recordings.csv_layout import CsvLayout
 from recordings.encoded import FileEncoding
 from recordings.near import describe_missing
 from recordings.values import FileMapping, ValueRow, mapped_rows, value_rows
-from topology.model.outcome import Malformed
-from topology.wire.field_reader import FieldReader
-from topology.wire.line_reader import Row
-from topology.wire.payload import as_json
-from topology.wire.reasons import WireFault
-from topology.wire.values import Decode, ValueFault, follow_path
+from topology.base.outcome import Malformed
+from topology.records.field_reader import FieldReader
+from topology.records.line_reader import Row
+from topology.records.payload import as_json
+from topology.records.reasons import WireFault
+from topology.records.values import Decode, ValueFault, follow_path
 
 NS_PER_MS: Final = 1_000_000
 SHOWN: Final = 3

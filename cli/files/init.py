@@ -44,10 +44,10 @@ from recordings.proposal import (
 )
 from recordings.rows import NEEDED_BY_TIME, read_rows
 from recordings.survey import StreamSeen, Survey, survey_rows
+from topology.base.paths import format_path, parse_payload_path
 from topology.config import TopologyError, parse
-from topology.model.paths import format_path, parse_payload_path
-from topology.wire.checker import Reading
-from topology.wire.line_reader import Row
+from topology.records.checker import Reading
+from topology.records.line_reader import Row
 
 if TYPE_CHECKING:
     from cli.files.topic_rows import TopicRows

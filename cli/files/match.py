@@ -31,26 +31,26 @@ from cli.value_format import ValueFormat, value_format_options
 from inorder.contract import DEFAULT_STREAM, MAX_INT64
 from recordings.plausible import Plausibility, warn_of_units
 from recordings.rows import read_rows
-from topology.flow.batches import BATCH
-from topology.flow.unmet import Unmet, pattern_requirements
-from topology.model.event import DATA, NO_EPOCH, Event
-from topology.model.late import BELOW_FRONTIER
-from topology.model.outcome import Duplicate, Late, Malformed, Step, make_dead_letter
-from topology.model.result import RETRACT
-from topology.pattern.compile.scope import Environment
-from topology.pattern.language.check import check
-from topology.pattern.language.parse import parse
-from topology.pattern.match.compiled import Compiled
-from topology.pattern.run import admit
-from topology.pattern.run.engine import MAX_RETAINED, Engine
-from topology.pattern.sql.parse import parse_sql
-from topology.pattern.store.entry import Entry
-from topology.pattern.tree.chained_queries import find_chain_errors
-from topology.pattern.tree.errors import QueryRefused
+from topology.base.event import DATA, NO_EPOCH, Event
+from topology.base.late import BELOW_FRONTIER
+from topology.base.outcome import Duplicate, Late, Malformed, Step, make_dead_letter
+from topology.base.result import RETRACT
+from topology.queries.pattern.compile.scope import Environment
+from topology.queries.pattern.language.check import check
+from topology.queries.pattern.language.parse import parse
+from topology.queries.pattern.match.compiled import Compiled
+from topology.queries.pattern.run import admit
+from topology.queries.pattern.run.engine import MAX_RETAINED, Engine
+from topology.queries.pattern.sql.parse import parse_sql
+from topology.queries.pattern.store.entry import Entry
+from topology.queries.pattern.tree.chained_queries import find_chain_errors
+from topology.queries.pattern.tree.errors import QueryRefused
+from topology.records import json_lines
+from topology.records.json_lines import JsonObject
+from topology.records.line_reader import Content, LineReader
 from topology.spelling.values import NS_PER, in_unit
-from topology.wire import json_lines
-from topology.wire.json_lines import JsonObject
-from topology.wire.line_reader import Content, LineReader
+from topology.stage.batches import BATCH
+from topology.stage.unmet import Unmet, pattern_requirements
 
 if TYPE_CHECKING:
     from recordings.values import FileMapping

@@ -37,12 +37,12 @@ from recordings.lines import contents_of
 from recordings.plausible import SAMPLE, Plausibility, warn_of_units
 from recordings.replayed import replay_lines
 from recordings.summary import Summary
+from topology.base.outcome import Step
 from topology.config import ClockConfig, ReorderConfig, StreamConfig, Topology
-from topology.flow.instants import whole_instants
-from topology.model.outcome import Step
-from topology.reorder.settings import Rule, seq_range_of
-from topology.wire.json_lines import encode_line, make_step_lines
-from topology.wire.where import TIMESTAMP
+from topology.order.reorder.settings import Rule, seq_range_of
+from topology.records.json_lines import encode_line, make_step_lines
+from topology.records.where import TIMESTAMP
+from topology.stage.instants import whole_instants
 
 if TYPE_CHECKING:
     from recordings.values import FileMapping

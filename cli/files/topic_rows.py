@@ -18,7 +18,7 @@ from cli.audit.topic import AuditedTopic
 from inorder import rfc3339
 from inorder.contract import PRESETS, HeaderNames
 from recordings.file import InputError
-from topology.wire.line_reader import Row
+from topology.records.line_reader import Row
 
 NS_PER_MS: Final = 1_000_000
 

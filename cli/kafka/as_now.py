@@ -30,11 +30,11 @@ from inorder import rfc3339
 from inorder.contract import UNIT_NS
 from producers.replayer import ReplayPace
 from recordings.values import FileMapping
+from topology.base.event import Event
 from topology.config import Topology, WindowQuery
-from topology.model.event import Event
-from topology.wire.line_reader import Content
-from topology.wire.values import follow_path
-from topology.wire.where import Where
+from topology.records.line_reader import Content
+from topology.records.values import follow_path
+from topology.records.where import Where
 
 NS_PER_S: Final = 1_000_000_000
 STEP_NS: Final = 60 * NS_PER_S

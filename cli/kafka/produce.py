@@ -38,10 +38,10 @@ from recordings.audit.verdicts import format_short
 from recordings.lines import contents_of
 from recordings.rows import NEEDED, NEEDED_BY_TIME, read_rows
 from recordings.values import FileMapping
+from topology.base.event import Event
+from topology.base.outcome import Malformed as Dead
 from topology.config import Topology
-from topology.model.event import Event
-from topology.model.outcome import Malformed as Dead
-from topology.wire.line_reader import Content, Row
+from topology.records.line_reader import Content, Row
 
 if TYPE_CHECKING:
     from agents.kafka.brokers import Brokers

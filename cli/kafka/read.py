@@ -23,10 +23,10 @@ from agents.kafka.whole_topic import NoTopic, records_of
 from cli.kafka_options import Kafka, on_kafka
 from cli.topology_file import Refused, follow_option, load, topic_named, topology_named
 from inorder.contract import retraction_line
+from topology.base.event import DATA, Event
 from topology.config import HeaderConfig
-from topology.model.event import DATA, Event
-from topology.wire.header_reader import HeaderReader
-from topology.wire.json_lines import encode_line, make_event_line
+from topology.records.header_reader import HeaderReader
+from topology.records.json_lines import encode_line, make_event_line
 
 NS_PER_MS: Final = 1_000_000
 

@@ -33,7 +33,7 @@ from cli.topology_file import (
 from topology.config import Topology
 
 if TYPE_CHECKING:
-    from agents.stage.recut import Move
+    from agents.restore.recut import Move
 
 SAFE_COPIES: Final = 3
 
@@ -113,8 +113,8 @@ def recut_command(topology_path: str, kafka: Kafka, dry_run: bool, as_json: bool
     from aiokafka.errors import KafkaError
 
     from agents.process.stage_process import EXPECTED_FAILURES
+    from agents.restore.recut import NotMoved, recut
     from agents.stage.delivery import EndUnanswered
-    from agents.stage.recut import NotMoved, recut
 
     topology = load(topology_path)
     masters = master_keys(topology, list_upstream_inputs(topology))

@@ -23,7 +23,7 @@ from cli.as_json import json_option
 from cli.http_token import fetch
 from cli.printable import escape_unprintable
 from cli.topology_file import Refused, source_named
-from topology.clock.cell import BROKEN, STALE, STATES, SUSPECT, SYNCED, UNSYNCED
+from topology.order.clock.cell import BROKEN, STALE, STATES, SUSPECT, SYNCED, UNSYNCED
 
 TIMEOUT_S: Final = 5.0
 PPB_PER_PPM: Final = 1_000

@@ -2,7 +2,7 @@
 
 DIR is the `--out` of a backfill of archives that ran with `--no-to-end`. Its `_state` has the state
 of each group of streams. A worker's state is divided by stage and task, so the saved state is
-distributed to them (topology.flow.share). In the output of a stage, the partition of a stream is
+distributed to them (topology.stage.share). In the output of a stage, the partition of a stream is
 the one to which stages write it. For the input, the archive records which partitions have the
 records of a stream or of its sources, and at which offset each partition continues.
 
@@ -20,20 +20,20 @@ from aiokafka.structs import TopicPartition
 
 from agents.kafka.partition_queue import PartitionGroup
 from agents.kafka.stage_topics import ORDERED, RAW
+from agents.restore.history import History
 from agents.stage.arrangement import Arrangement
-from agents.stage.history import History
 from agents.stage.outlet import partition_of
 from agents.state.changelog import StateRefused
 from cli.topology_file import Refused, refusing
 from spark_analytics.executors.setting import difference, digests, setting_of
+from topology.base.event import Event
+from topology.base.outcome import Malformed
 from topology.config import Topology
 from topology.config.stages import JOIN, MERGE
-from topology.flow.lanes import number_of
-from topology.flow.replay import SavedReplay, group_all_streams
-from topology.flow.share import share_of
-from topology.model.event import Event
-from topology.model.outcome import Malformed
-from topology.wire.line_reader import Content
+from topology.records.line_reader import Content
+from topology.stage.lanes import number_of
+from topology.stage.replay import SavedReplay, group_all_streams
+from topology.stage.share import share_of
 
 OPTION: Final = "--from-backfill"
 DIGITS: Final = 16
@@ -77,7 +77,7 @@ class Backfilled:
         self.name = f"{whole[:DIGITS]}/{self._known['run']}/{self._known['begin'][0]}"
 
     def of(self, arrangement: Arrangement, source: TopicPartition) -> History:
-        """Return the history of a task, as `agents.stage.history` describes it."""
+        """Return the history of a task, as `agents.restore.history` describes it."""
         lanes = {lane: number for number, lane in arrangement.lanes_of(source)}
         saved: list[SavedReplay] = []
         waiting: list[Event | Malformed] = []
@@ -217,7 +217,7 @@ def _open_backfill(address: str) -> tuple[dict[str, Any], dict[int, str]]:
     try:
         from spark_analytics.backfill.place import PlaceRefused
         from spark_analytics.backfill.resuming import Resumed
-        from topology.wire.marked import StateUnreadable
+        from topology.records.marked import StateUnreadable
     except ImportError:
         raise Refused(
             f"{OPTION} needs pyarrow; install the extra `files` (pip install inorder-engine[files])"
@@ -230,7 +230,7 @@ def _open_backfill(address: str) -> tuple[dict[str, Any], dict[int, str]]:
 def _state_of(address: str | None) -> Any:
     from spark_analytics.backfill.place import file_system
     from spark_analytics.backfill.state import GroupState, unpack
-    from topology.wire.marked import StateUnreadable
+    from topology.records.marked import StateUnreadable
 
     if address is None:
         return GroupState(None, (), {})

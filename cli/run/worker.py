@@ -122,7 +122,7 @@ def _take_over(instant: str, options: StageOptions, topology: Topology) -> None:
     from aiokafka.errors import KafkaError
 
     from agents.process.stage_process import EXPECTED_FAILURES
-    from agents.stage.take_over import take_over
+    from agents.restore.take_over import take_over
 
     since_ns = time.time_ns() if instant == "now" else rfc3339.parse_ns(instant.encode())
     if since_ns is None:

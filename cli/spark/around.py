@@ -41,7 +41,7 @@ def report_plain_errors(job: str) -> Iterator[None]:
     from spark_analytics.jobs.work import JobRefused
     from spark_analytics.payload import SchemaRefused
     from spark_analytics.tables.catalog import TablesRefused
-    from topology.wire.marked import StateUnreadable
+    from topology.records.marked import StateUnreadable
 
     def kind_of(error: BaseException) -> type[click.ClickException]:
         """Return the exception class that decides the exit code for an error.

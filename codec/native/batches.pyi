@@ -2,7 +2,7 @@ from collections.abc import Sequence
 from typing import final
 
 from codec.face import Form, GeneralPut, Outbox, Targets
-from topology.model.event import Event
+from topology.base.event import Event
 
 @final
 class RecordBatchWriter:

@@ -13,7 +13,7 @@ An event is *plain* for `EventWriter` if
 * the stamps of the previous stage, if any, follow all other headers, so that they can be removed.
 
 The record is then copied with its header block, and this stage's stamps are added after it. Every
-other event is passed unchanged to `general`, the reference writer (topology.wire.header_writer).
+other event is passed unchanged to `general`, the reference writer (topology.records.header_writer).
 
 Proved by: tests/codec/test_writing.py
 """

@@ -3,8 +3,8 @@ from typing import final
 
 from codec.face import Clock, Form, General, Record
 from inorder.contract import HeaderNames
-from topology.model.event import Event
-from topology.model.outcome import Malformed
+from topology.base.event import Event
+from topology.base.outcome import Malformed
 
 def contract_number(names: HeaderNames) -> int: ...
 

@@ -18,7 +18,7 @@ usual types. None of its headers may have a name of the contract or of a stamp. 
 of the contract before its own.
 
 Every other record is passed unchanged to `general`, the reference reader, which defines all these
-terms (topology.wire.header_reader). The reader also stores in the record which parts can be copied
+terms (topology.records.header_reader). The reader also stores in the record which parts can be copied
 and which must be replaced when the record is written again (codec.native.batches).
 
 Equal names of sources, streams and types share one object, until another name replaces it in a
@@ -44,7 +44,7 @@ from msgspec.structs import astuple
 
 from codec.face import MAX_HEADERS, ORDERED, RAW, SEQUENCED, Unreadable
 from inorder.contract import DEFAULT_STREAM, MAX_SOURCE_BYTES, MAX_STREAM_BYTES, STAMPED_NAMES
-from topology.model.event import NO_EPOCH, Event
+from topology.base.event import NO_EPOCH, Event
 
 cdef extern from "Python.h":
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
@@ -687,7 +687,7 @@ cdef class EventReader:
 
 
 cdef inline uint32_t digest_of(bytes value, object type_) except? 0:
-    """Return the digest of topology.reorder.recent; the value is not empty."""
+    """Return the digest of topology.order.reorder.recent; the value is not empty."""
     cdef Py_ssize_t size = 0
     cdef const char* text = PyUnicode_AsUTF8AndSize(type_, &size)
     cdef uint32_t digest = crc32_on(0, <cursor>text, size)

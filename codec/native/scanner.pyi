@@ -1,7 +1,7 @@
 from collections.abc import Iterable
 from typing import Any, final
 
-from topology.model.payload import Scan
+from topology.base.payload import Scan
 
 def make_scan(names: Iterable[str]) -> Scan: ...
 

@@ -10,7 +10,7 @@ An object is *plain* if every JSON reader agrees about it:
 * A field that is read is no object, no list and no text with escapes.
 
 The last of equal names counts. Any other value is refused, and the general path
-(`topology.model.payload`, `codec.values.json`) reads it: this module only saves time.
+(`topology.base.payload`, `codec.values.json`) reads it: this module only saves time.
 
 Cost: one pass over the bytes, without an object for the parts that are skipped.
 
@@ -248,7 +248,7 @@ cdef cursor end_of_value(cursor p, cursor end, int room) noexcept nogil:
 
 
 def make_scan(names):
-    """Return `Scanner.read` for these names, as a `topology.model.payload.Scan`."""
+    """Return `Scanner.read` for these names, as a `topology.base.payload.Scan`."""
     return Scanner(names).read
 
 

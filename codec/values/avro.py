@@ -40,7 +40,7 @@ from fastavro import _read_py, read
 
 from codec.values.registered import SCHEMA_REFUSED
 from codec.values.schema_fault import SchemaFault
-from topology.wire.values import UNDECODABLE, Decode, Timestamp, ValueFault
+from topology.records.values import UNDECODABLE, Decode, Timestamp, ValueFault
 
 MAX_TYPES: Final = 5_000
 MAX_DEPTH: Final = 64

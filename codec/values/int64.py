@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from topology.wire.values import UNDECODABLE, ValueFault
+from topology.records.values import UNDECODABLE, ValueFault
 
 SIZE: Final = 8
 

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
-from topology.model.paths import Path
-from topology.wire.values import UNDECODABLE, ValueFault, follow_path
+from topology.base.paths import Path
+from topology.records.values import UNDECODABLE, ValueFault, follow_path
 
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ArithmeticError)
 """The errors that hostile JSON can raise; ArithmeticError is for a number with a huge exponent."""
@@ -83,7 +83,7 @@ class JsonPick:
 
 
 def make_pick(paths: Sequence[Path]) -> JsonPick:
-    """Return a `JsonPick` of the paths, as a `topology.wire.values.Picking`."""
+    """Return a `JsonPick` of the paths, as a `topology.records.values.Picking`."""
     return JsonPick(paths)
 
 

@@ -9,7 +9,7 @@ from codec.values.json import JsonPick
 from codec.values.registered import RegisteredSchemas
 from codec.values.schemas import REGISTERED, keys_decoder, values_decoder
 from topology.config import Topology
-from topology.wire.field_reader import FieldReader
+from topology.records.field_reader import FieldReader
 
 
 def registered_schemas(topology: Topology, topic: str) -> RegisteredSchemas | None:

@@ -13,11 +13,11 @@ import orjson
 from codec.values.mapped import registered_schemas
 from codec.values.registered import RegisteredSchemas, strip_prefix
 from codec.values.schemas import values_decoder
+from topology.base.encoded import ReadEncoded
+from topology.base.paths import Path
 from topology.config import StreamConfig, Topology
-from topology.model.encoded import ReadEncoded
-from topology.model.paths import Path
-from topology.wire.payload import as_json
-from topology.wire.values import Decode, ValueFault, follow_path
+from topology.records.payload import as_json
+from topology.records.values import Decode, ValueFault, follow_path
 
 WHOLE: Final[Path] = ()
 

@@ -34,7 +34,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from codec.values.schema_fault import SchemaFault
-from topology.wire.values import UNDECODABLE, Decode, Timestamp, ValueFault
+from topology.records.values import UNDECODABLE, Decode, Timestamp, ValueFault
 
 MAX_FILES: Final = 200
 MAX_NAMED: Final = 10

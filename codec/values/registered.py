@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
-from topology.wire.values import UNDECODABLE, Decode, ValueFault
+from topology.records.values import UNDECODABLE, Decode, ValueFault
 
 MAX_SCHEMAS: Final = 2_000
 PREFIX_BYTES: Final = 5

@@ -19,9 +19,9 @@ from codec.values.registered import (
     strip_prefix,
 )
 from codec.values.schema_fault import SchemaFault
+from topology.base.paths import Path as FieldPath
 from topology.config import SchemaConfig
-from topology.model.paths import Path as FieldPath
-from topology.wire.values import Decode, Pick, Picking, ValueFault
+from topology.records.values import Decode, Pick, Picking, ValueFault
 
 REGISTERED: Final = frozenset({"avro", "protobuf"})
 """Formats that cannot be read without their schema."""

@@ -17,7 +17,7 @@ from recordings.audit.judged_clocks import JudgedClock
 from recordings.audit.mended import Mended
 from recordings.audit.quantiles import nearest_rank, sort_values
 from recordings.audit.verdicts import format_short
-from topology.reorder.settings import SeqRange
+from topology.order.reorder.settings import SeqRange
 
 MS: Final = 1_000_000
 S: Final = 1_000 * MS

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from recordings.audit.row import AuditRow
 from recordings.audit.spool import NONE
-from topology.model.outcome import Malformed
+from topology.base.outcome import Malformed
 
 if TYPE_CHECKING:
     from recordings.audit.by_columns.grouped import Ints

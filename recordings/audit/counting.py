@@ -1,7 +1,7 @@
 """Count sources, disorder and the errors of plain jobs, in the first pass of an audit.
 
 * `copies`: records with a number that their source has sent before in the same epoch. Without
-  numbers, records with an id of an earlier record of their source (`topology.reorder.ids`).
+  numbers, records with an id of an earlier record of their source (`topology.order.reorder.ids`).
 * `missing`: numbers between the smallest and the largest of an epoch that have not arrived.
 * `out_of_sequence`: records, except duplicates, whose number is below an earlier number of their
   source and epoch.
@@ -30,11 +30,11 @@ from recordings.audit.plain_jobs import NEVER_NS, PlainJobs
 from recordings.audit.row import AuditRow, OrderRule
 from recordings.audit.spool import Spool
 from recordings.audit.wraps import Wraps
-from topology.model.event import Event
-from topology.model.stamp_clock import StampClock
-from topology.reorder.ids import RememberedIds
-from topology.reorder.settings import ReorderConfig
-from topology.wire.checker import AS_WRITTEN
+from topology.base.event import Event
+from topology.base.stamp_clock import StampClock
+from topology.order.reorder.ids import RememberedIds
+from topology.order.reorder.settings import ReorderConfig
+from topology.records.checker import AS_WRITTEN
 
 MAX_MACHINES: Final = 100_000
 """The maximum number of sources; if there are more, the field read as the source is wrong."""

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from recordings.audit.spool import NONE, Spool
+from topology.base.event import DATA, NO_EPOCH, Event
+from topology.base.outcome import Step
+from topology.base.result import RETRACT, WindowResult
 from topology.config import Topology
-from topology.flow.batches import batches
-from topology.flow.replay import Replay
-from topology.model.event import DATA, NO_EPOCH, Event
-from topology.model.outcome import Step
-from topology.model.result import RETRACT, WindowResult
-from topology.wire.line_reader import MAX_ARRIVAL_NS
+from topology.records.line_reader import MAX_ARRIVAL_NS
+from topology.stage.batches import batches
+from topology.stage.replay import Replay
 
 COUNT: Final = "n"
 """The name of the query's aggregate."""

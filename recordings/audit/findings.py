@@ -25,9 +25,9 @@ from recordings.audit.spool import Spool
 from recordings.audit.verdicts import FINE, JUMPED, SILENT, UNKNOWN, verdict_of
 from recordings.audit.wraps import Wraps, guess_wraps
 from recordings.proposal import StreamProposal, queries_of, topology_text
+from topology.base.outcome import Malformed
 from topology.config import parse
-from topology.model.outcome import Malformed
-from topology.reorder.settings import SeqRange, has_number
+from topology.order.reorder.settings import SeqRange, has_number
 
 MAX_NAMED: Final = 10_000
 """The maximum number of sources that are listed by name; the others share one line."""

@@ -13,7 +13,7 @@ from typing import Final
 from recordings.audit.columns import Columns
 from recordings.csv_layout import AS_USUAL
 from recordings.values import FileMapping
-from topology.wire.where import Where
+from topology.records.where import Where
 
 LEAST_BYTES: Final = 1 << 20
 

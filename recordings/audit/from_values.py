@@ -8,13 +8,13 @@ from typing import Any
 from inorder.contract import DEFAULT_STREAM
 from recordings.audit.row import AuditRow
 from recordings.values import FileMapping, ValueRow
-from topology.model.event import NO_EPOCH, Event
-from topology.model.outcome import Malformed
-from topology.reorder.recent import digest_of
-from topology.wire.checker import Reading
-from topology.wire.field_reader import NO_HEADERS, FieldReader
-from topology.wire.mapping import Fields
-from topology.wire.reasons import WireFault, fault_of
+from topology.base.event import NO_EPOCH, Event
+from topology.base.outcome import Malformed
+from topology.order.reorder.recent import digest_of
+from topology.records.checker import Reading
+from topology.records.field_reader import NO_HEADERS, FieldReader
+from topology.records.mapping import Fields
+from topology.records.reasons import WireFault, fault_of
 
 
 def reading_by(fields: Fields) -> Reading:

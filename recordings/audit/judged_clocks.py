@@ -32,7 +32,7 @@ from typing import Final
 
 from recordings.audit.clock_readings import Stretch, median_of, nearer_median
 from recordings.audit.machine import Machine
-from topology.clock.settings import PASSIVE_FLOOR_NS
+from topology.order.clock.settings import PASSIVE_FLOOR_NS
 
 S: Final = 1_000_000_000
 PPM: Final = 1_000_000

@@ -1,9 +1,9 @@
 """Find the epochs of records that have none, by the judgement of REORDER itself.
 
-Each such record passes through REORDER, which infers restarts (`topology.reorder.trial`). It may
-take until `max_wait` after the record to judge it. So all records are delayed until then, in their
-order, but at most `MAX_DELAYED` of them. If there are more, the oldest counts as of the newest
-epoch of its source.
+Each such record passes through REORDER, which infers restarts (`topology.order.reorder.trial`). It
+may take until `max_wait` after the record to judge it. So all records are delayed until then, in
+their order, but at most `MAX_DELAYED` of them. If there are more, the oldest counts as of the
+newest epoch of its source.
 
 Cost: that of REORDER for each record without an epoch. Memory: the delayed records, and the state
 of REORDER.
@@ -18,10 +18,10 @@ from typing import Final
 
 from recordings.audit.row import AuditRow
 from recordings.audit.wraps import Wraps
+from topology.base.event import NO_EPOCH, Event
 from topology.config import ReorderConfig
-from topology.model.event import NO_EPOCH, Event
-from topology.reorder.operator import Reorder
-from topology.reorder.settings import SeqRange, has_number
+from topology.order.reorder.operator import Reorder
+from topology.order.reorder.settings import SeqRange, has_number
 
 BATCH_ROWS: Final = 1_000
 MAX_DELAYED: Final = 100_000

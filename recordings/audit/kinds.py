@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from recordings.audit.row import AuditRow
-from topology.model.outcome import Malformed
+from topology.base.outcome import Malformed
 
 ALONE: Final = (
     "only some records of its source have a number; number all of them, or name a field as source"

@@ -15,8 +15,8 @@ from array import array
 from typing import Final, NamedTuple
 
 from recordings.audit.wraps import Falls
-from topology.model.ranges import find_range, take_number
-from topology.reorder.shared import unwrap_number
+from topology.base.ranges import find_range, take_number
+from topology.order.reorder.shared import unwrap_number
 
 MAX_GAPS: Final = 2_000_000
 """The maximum number of gaps; if there are more, the field read as the number is wrong."""

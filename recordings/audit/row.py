@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from agents.watch.deaths import Deaths
-from topology.model.outcome import Malformed
+from topology.base.outcome import Malformed
 
 
 class AuditRow(NamedTuple):
@@ -21,7 +21,8 @@ class AuditRow(NamedTuple):
         arrival_ns: The arrival; None if it is not known.
         partition: The number of the partition.
         offset: The offset, or the number of the line in a file.
-        digest: A checksum of the value, or 0 if it is not known (`topology.reorder.recent`). In a
+        digest: A checksum of the value, or 0 if it is not known (`topology.order.reorder.recent`).
+            In a
             row without a number it is that of the row's id, or 0 if it has none.
     """
 

@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from topology.reorder.settings import SeqRange
+from topology.order.reorder.settings import SeqRange
 
 NEVER: Final = (1 << 63) - 1
 """The last number of a counter that does not wrap."""

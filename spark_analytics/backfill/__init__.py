@@ -3,8 +3,8 @@
 An input is read in pieces, in parallel, with the same result as sequentially (`stretches`). Each
 line goes to the *group* of its stream: the streams that joins connect with it. Clock lines go to
 all groups. A single task processes all lines of a group, in the order of arrival, by one
-`topology.flow.replay.Replay`. Groups run in parallel and do not depend on each other, so the output
-of each equals its output in `inorder replay`.
+`topology.stage.replay.Replay`. Groups run in parallel and do not depend on each other, so the
+output of each equals its output in `inorder replay`.
 
 | module     | content                                                                    |
 |------------|----------------------------------------------------------------------------|

@@ -45,8 +45,8 @@ from spark_analytics.backfill.work import to_batches
 from spark_analytics.executors import task_process
 from spark_analytics.executors.setting import Setting, topology_of
 from topology.config import Topology
-from topology.wire.json_lines import JsonObject
-from topology.wire.line_reader import Row
+from topology.records.json_lines import JsonObject
+from topology.records.line_reader import Row
 
 STREAM: Final = "stream="
 REMOTE: Final = "://"

@@ -37,7 +37,7 @@ import orjson
 import pyarrow as pa
 from pyarrow import fs, parquet
 
-from topology.wire.json_lines import JsonObject, encode_line
+from topology.records.json_lines import JsonObject, encode_line
 
 Lines = Sequence[JsonObject]
 

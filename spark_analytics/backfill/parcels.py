@@ -33,13 +33,12 @@ from spark_analytics.backfill.stretches import (
     StretchReader,
     find_beginnings,
 )
+from topology.base.event import Event
+from topology.base.outcome import Malformed
 from topology.config import Topology
-from topology.flow.replay import group_all_streams
-from topology.model.event import Event
-from topology.model.outcome import Malformed
-from topology.wire.checker import Reading
-from topology.wire.line_reader import Content, Row
-from topology.wire.packed import (
+from topology.records.checker import Reading
+from topology.records.line_reader import Content, Row
+from topology.records.packed import (
     OF_LINE,
     Packed,
     pack_dead,
@@ -47,6 +46,7 @@ from topology.wire.packed import (
     pack_report,
     unpack_content,
 )
+from topology.stage.replay import group_all_streams
 
 
 class Groups:

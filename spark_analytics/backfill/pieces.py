@@ -25,7 +25,7 @@ from recordings.rows import (
     rows_in,
 )
 from topology.config import Topology
-from topology.wire.line_reader import Row
+from topology.records.line_reader import Row
 
 PIECE_BYTES: Final = 16 * 2**20
 PART_BYTES: Final = 2**20

@@ -41,7 +41,7 @@ from spark_analytics.backfill.place import (
 )
 from spark_analytics.backfill.stretches import Beginning
 from spark_analytics.executors.setting import difference
-from topology.wire.marked import StateUnreadable
+from topology.records.marked import StateUnreadable
 
 CURRENT: Final = "current.json"
 ENDED: Final = "ended"

@@ -3,7 +3,7 @@
 The state has the value of `Replay.save`, the lines with the latest arrival (the last instant), and
 the next position of each stream and table. The lines of the last instant are not processed yet,
 because the next run may read more lines with the same arrival. The first line of the bytes names
-their format and the Python version (`topology.wire.marked`).
+their format and the Python version (`topology.records.marked`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from spark_analytics.backfill.kinds import Positions
-from topology.flow.replay import SavedReplay
-from topology.flow.replay_state import REPLAY_NUMBER, pack_replay, unpack_replay
-from topology.wire.line_reader import Content
-from topology.wire.marked import Form
-from topology.wire.packed import pack_as_read, unpack_as_read
+from topology.records.line_reader import Content
+from topology.records.marked import Form
+from topology.records.packed import pack_as_read, unpack_as_read
+from topology.stage.replay import SavedReplay
+from topology.stage.replay_state import REPLAY_NUMBER, pack_replay, unpack_replay
 
 FORM: Final = Form(
     "inorder state",

@@ -2,7 +2,7 @@
 
 The content of a line depends on the lines before it in three ways only. These are its number, the
 arrival clock, which never goes back, and the timestamp that waits for another to confirm it
-(`topology.model.stamp_clock`). Each stretch is therefore read by a `LineReader` that treats the
+(`topology.base.stamp_clock`). Each stretch is therefore read by a `LineReader` that treats the
 unknown values as earlier than everything. It summarizes the values that later stretches need in a
 `PieceStretch`. Combined in order (`begins`), these give the values at the start of each stretch
 (`Beginning`). With these the lines are corrected: numbers continue, and an arrival is at least that
@@ -25,11 +25,11 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from topology.model.event import Event
-from topology.model.outcome import Malformed
-from topology.model.stamp_clock import StampClock, Step
-from topology.wire.checker import Reading
-from topology.wire.line_reader import (
+from topology.base.event import Event
+from topology.base.outcome import Malformed
+from topology.base.stamp_clock import StampClock, Step
+from topology.records.checker import Reading
+from topology.records.line_reader import (
     BEFORE_EVERYTHING_NS,
     MAX_ARRIVAL_NS,
     Content,

@@ -35,12 +35,12 @@ from spark_analytics.backfill.state import GroupState, pack, unpack
 from spark_analytics.backfill.stretches import Beginning
 from spark_analytics.executors import task_process
 from spark_analytics.executors.setting import Setting, topology_of
-from topology.flow.instants import whole_instants
-from topology.flow.replay import Replay
-from topology.model.event import DATA, Event
-from topology.model.outcome import Malformed, Step
-from topology.wire.json_lines import make_step_lines
-from topology.wire.line_reader import Content
+from topology.base.event import DATA, Event
+from topology.base.outcome import Malformed, Step
+from topology.records.json_lines import make_step_lines
+from topology.records.line_reader import Content
+from topology.stage.instants import whole_instants
+from topology.stage.replay import Replay
 
 PARCELS: Final = pa.schema(
     zip(Parcel._fields, (pa.int32(), pa.int64(), pa.int64(), pa.binary()), strict=True)

@@ -18,8 +18,8 @@ from agents.user_functions import load_functions
 from topology.config import Topology, parse
 from topology.config.chains import patterns_read
 from topology.config.resolved import resolve_query, resolve_stream
-from topology.flow.replay import group_all_streams
 from topology.spelling.section import key_of
+from topology.stage.replay import group_all_streams
 
 
 class Setting(NamedTuple):

@@ -26,15 +26,15 @@ from spark_analytics.live.partitions import (
     Waiting,
 )
 from spark_analytics.live.state import Common, Held, SavedGroup, changes_of, snapshot
+from topology.base.outcome import Step
+from topology.base.sample import Declared, Sample
 from topology.config import Topology
-from topology.flow.batches import batches
-from topology.flow.instants import whole_instants
-from topology.flow.replay import Replay
-from topology.model.outcome import Step
-from topology.model.sample import Declared, Sample
-from topology.wire.json_lines import JsonObject, make_step_lines
-from topology.wire.line_reader import Content
-from topology.wire.packed import DEAD, DECLARED, EVENT, unpack_content
+from topology.records.json_lines import JsonObject, make_step_lines
+from topology.records.line_reader import Content
+from topology.records.packed import DEAD, DECLARED, EVENT, unpack_content
+from topology.stage.batches import batches
+from topology.stage.instants import whole_instants
+from topology.stage.replay import Replay
 
 MAX_WAITING: Final = 1_000_000
 

@@ -30,7 +30,7 @@ from spark_analytics.backfill.kinds import (
 )
 from spark_analytics.instants import to_timestamp
 from spark_analytics.jobs.work import Part
-from topology.wire.json_lines import JsonObject, encode_line
+from topology.records.json_lines import JsonObject, encode_line
 
 OVERTAKEN: Final = "overtaken"
 TABLE: Final = "table"

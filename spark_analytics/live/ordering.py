@@ -40,7 +40,7 @@ from spark_analytics.live.line_tables import nested_of
 from spark_analytics.live.partitions import PartitionName
 from spark_analytics.live.reading import NAMES
 from spark_analytics.live.state import fold, is_due
-from topology.wire.json_lines import encode_line
+from topology.records.json_lines import encode_line
 
 NS_PER_MS: Final = 1_000_000
 ROWS_AT_ONCE: Final = 10_000

@@ -30,7 +30,7 @@ from spark_analytics.executors.setting import Setting, topology_of
 from spark_analytics.live.group import PartitionParcel
 from spark_analytics.live.partitions import CLOCK, HIDDEN, RAW, PartitionName
 from topology.config import Topology
-from topology.wire.line_reader import Row
+from topology.records.line_reader import Row
 
 _SCHEMA: Final = pa.schema(
     {

@@ -11,7 +11,7 @@ than both the snapshot and `SMALL_BYTES`. A restored group therefore reads at mo
 state, and a batch writes in proportion to its changes.
 
 The first line of a snapshot or an entry names its format and the Python version
-(`topology.wire.marked`).
+(`topology.records.marked`).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from typing import Any, Final
 
 from spark_analytics.backfill.kinds import Positions
 from spark_analytics.live.partitions import PartitionName, Partitions, Waiting, restore
-from topology.flow.replay import Replay, SavedReplay
-from topology.flow.replay_state import REPLAY_NUMBER, pack_held, unpack_held
-from topology.model.operator import Changes, State
-from topology.model.sample import Declared, Sample
-from topology.wire.marked import Form
-from topology.wire.packed import Packed, pack_as_read, unpack_as_read
+from topology.base.operator import Changes, State
+from topology.base.sample import Declared, Sample
+from topology.records.marked import Form
+from topology.records.packed import Packed, pack_as_read, unpack_as_read
+from topology.stage.replay import Replay, SavedReplay
+from topology.stage.replay_state import REPLAY_NUMBER, pack_held, unpack_held
 
 FORM: Final = Form(
     "inorder live state",

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, get_args
 
 from topology.answer.settings import KeyText
+from topology.base.paths import PAYLOAD, Names, parse_payload_path, split_arguments
 from topology.config import (
     DetectorQuery,
     JoinQuery,
@@ -20,9 +21,8 @@ from topology.config import (
     Topology,
     WindowQuery,
 )
-from topology.model.paths import PAYLOAD, Names, parse_payload_path, split_arguments
-from topology.pattern.tree import syntax
-from topology.window.aggregates.built_in import BUILT_IN
+from topology.queries.pattern.tree import syntax
+from topology.queries.window.aggregates.built_in import BUILT_IN
 
 Viewed = WindowQuery | JoinQuery | PatternQuery
 """A query whose results have a view."""

@@ -12,13 +12,13 @@ from prometheus_client import CollectorRegistry
 from agents.kafka.brokers import Brokers
 from agents.kafka.log_reader import LogReader
 from agents.kafka.partition_queue import End, GroupBatch, PolledBatch
+from agents.restore.services import Services
 from agents.stage.arrangement import Arrangement, arrange, topics_of
 from agents.stage.arrival import LOG_APPEND_TIME
 from agents.stage.outbox import Headers, Outbox
-from agents.stage.partition import Partition
-from agents.stage.services import Services
 from agents.state.copy_writer import CopyWriter
 from agents.state.local_copy import LocalCopy
+from agents.task.partition import Partition
 from agents.watch.metrics.worker import Metrics
 from topology.config import Topology, parse
 

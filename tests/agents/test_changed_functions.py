@@ -10,10 +10,10 @@ import pytest
 from agents.user_functions import load_functions, make_loader
 from cli.functions_text import read
 from inorder.engine import Function
+from topology.base.event import NO_EPOCH, Event
 from topology.config import Topology, parse
-from topology.flow.query_digest import query_digest
-from topology.flow.replay import Replay
-from topology.model.event import NO_EPOCH, Event
+from topology.stage.query_digest import query_digest
+from topology.stage.replay import Replay
 
 MS: Final = 1_000_000
 START: Final = 1_700_000_000_000 * MS

@@ -17,7 +17,7 @@ from tests.answers.worlds import Line, World
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
-SPELLINGS = ROOT / "tests" / "topology" / "pattern" / "spellings.yaml"
+SPELLINGS = ROOT / "tests" / "topology" / "queries" / "pattern" / "spellings.yaml"
 
 TRACE_ROWS = 1_500
 """Number of rows used from each recorded trace."""

@@ -76,7 +76,7 @@ def test_slower_tree_is_found(tmp_path: Path) -> None:
     tree = tmp_path / "slower"
     for room in ("topology", "agents", "inorder"):
         shutil.copytree(ROOT / room, tree / room)
-    operator = tree / "topology/reorder/operator.py"
+    operator = tree / "topology/order/reorder/operator.py"
     operator.write_text(operator.read_text() + PLANTED)
     asked = Asked(rounds=1, beside=tree)
     table = compare_trees(asked, "core", "benchmarks.core:measure", events=500, batches=(10,))

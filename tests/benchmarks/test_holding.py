@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.holding import count_source_descents, make_event_factory, run
 from benchmarks.workloads.rows import Row
 from topology.config import ReorderConfig
-from topology.reorder.operator import Reorder
+from topology.order.reorder.operator import Reorder
 
 MS = 1_000_000
 

@@ -38,9 +38,9 @@ from benchmarks.workloads.clocks import (
 )
 from benchmarks.workloads.laws import MS, S
 from benchmarks.workloads.rows import Row
-from topology.clock.settings import PASSIVE_FLOOR_NS
-from topology.model.event import Event
-from topology.model.outcome import Step
+from topology.base.event import Event
+from topology.base.outcome import Step
+from topology.order.clock.settings import PASSIVE_FLOOR_NS
 
 SHORT = D3.shorten(200)
 FIRST_NS = 1_700_000_000 * S

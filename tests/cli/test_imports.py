@@ -6,6 +6,7 @@ Imports, unlike time, do not depend on the machine.
 from __future__ import annotations
 
 import shlex
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -76,15 +77,19 @@ def test_replay_imports_needed_operators(asked: str | None, tmp_path: Path) -> N
     (tmp_path / "e.jsonl").write_text(EVENT)
     topology, events = str(tmp_path / "t.yaml"), str(tmp_path / "e.jsonl")
     found = loaded("replay", "--json", "--topology", topology, events)
-    operators = {name for name in ASKED_FOR if f"topology.{name}.operator" in found}
+    operators = {name for name in ASKED_FOR if f"topology.queries.{name}.operator" in found}
     assert operators == {*([] if asked is None else [asked])}
     assert found.isdisjoint({"asyncio", "rich.table"})
+
+
+def test_each_query_has_an_operator() -> None:
+    assert all(find_spec(f"topology.queries.{name}.operator") for name in ASKED_FOR)
 
 
 def test_stage_help_imports_no_query() -> None:
     found = loaded("stage", "--help")
     assert "lark" not in found
-    assert {name for name in ASKED_FOR if f"topology.{name}.operator" in found} == set()
+    assert {name for name in ASKED_FOR if f"topology.queries.{name}.operator" in found} == set()
 
 
 def test_loaded_modules_are_detected() -> None:

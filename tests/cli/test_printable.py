@@ -17,8 +17,8 @@ from cli.run import explain
 from inorder.resending import Request
 from tests.cli.invoking import TOPOLOGY, inorder
 from tests.cli.run.test_explain import REORDER, entry
-from topology.model.event import Event
-from topology.model.outcome import Duplicate
+from topology.base.event import Event
+from topology.base.outcome import Duplicate
 
 HOSTILE = "s1\n2026-11-22 00:00:00,000 worker INFO all is well\r\x1b[2J\u202e\u2028"
 ESCAPED = r"s1\n2026-11-22 00:00:00,000 worker INFO all is well\r\x1b[2J\u202e\u2028"

@@ -21,8 +21,8 @@ from codec.native import events, records
 from inorder.contract import HeaderContract
 from tests.codec.logs import APPEND_TIME, FIRST, SEEDS, Headers, batch, record
 from tests.codec.ways import Setting, Way, seeded_setting, seeded_topic_log
-from topology.reorder.recent import digest_of
-from topology.wire.header_reader import HeaderReader
+from topology.order.reorder.recent import digest_of
+from topology.records.header_reader import HeaderReader
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))

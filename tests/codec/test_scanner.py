@@ -16,7 +16,7 @@ pytest.importorskip("codec.native.scanner", reason="the compiled codec is not bu
 
 from codec.native.scanner import Scanner
 from tests.codec.logs import FIRST, SEEDS
-from topology.model.payload import MAX_SCANNED, read_payload
+from topology.base.payload import MAX_SCANNED, read_payload
 
 NAMES = ("device", "n", "\xe4", "")
 SCALARS: list[Any] = [

@@ -24,9 +24,9 @@ from codec.values.mapped import field_reader, find_short_path
 from tests.codec.logs import APPEND_TIME, FIRST, SEEDS, batch, record
 from tests.codec.ways import dead_told, event_told
 from topology.config import HeaderConfig, StreamConfig, Topology
-from topology.reorder.recent import digest_of
-from topology.wire.header_reader import HeaderReader
-from topology.wire.header_writer import HeaderWriter
+from topology.order.reorder.recent import digest_of
+from topology.records.header_reader import HeaderReader
+from topology.records.header_writer import HeaderWriter
 
 MAX_BYTES = 1_000
 TARGETS = dict.fromkeys(("default", "presses"), ("ordered", 0))
@@ -119,7 +119,7 @@ def plainly_read(
     stream = StreamConfig.model_validate({"input": "t", **settings})
     inlet = make_input_inlet(Topology(streams={name: stream}), "t")
     monkeypatch.setattr(
-        "topology.wire.field_reader.FieldReader.read", lambda *_: pytest.fail("it went there")
+        "topology.records.field_reader.FieldReader.read", lambda *_: pytest.fail("it went there")
     )
     log = batch([given], attributes=APPEND_TIME)
     found = list(records.memory_records(log).next_batch() or ())

@@ -11,10 +11,10 @@ from codec import plain
 from inorder.contract import PRESETS
 from inorder.signing_keys import SigningKey, signing_key
 from tests.codec.logs import APPEND_TIME, NOW_MS, batch, record
+from topology.base.event import DEAD
 from topology.config import HeaderConfig
-from topology.model.event import DEAD
-from topology.wire.header_reader import HeaderReader
-from topology.wire.signed import FORGED, UNSIGNED, SignatureCheck
+from topology.records.header_reader import HeaderReader
+from topology.records.signed import FORGED, UNSIGNED, SignatureCheck
 
 NAMES = PRESETS["plain"]
 MASTER = bytes(range(32))

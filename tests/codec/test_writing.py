@@ -19,7 +19,7 @@ from codec.face import ORDERED, RAW, SEQUENCED, Form, Topic
 from codec.native import batches
 from tests.codec.logs import FIRST, SEEDS, batch, record, sealed
 from tests.codec.ways import TARGETS, Setting, Way, changed, seeded_setting, seeded_topic_log
-from topology.model.event import Event
+from topology.base.event import Event
 
 WAYS: tuple[tuple[Topic, Topic], ...] = ((RAW, SEQUENCED), (RAW, ORDERED), (SEQUENCED, ORDERED))
 

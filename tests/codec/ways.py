@@ -33,11 +33,11 @@ from tests.codec.logs import (
 )
 from tests.codec.logs import read as read_log
 from tests.kit.events import fields as event_fields
-from topology.model.event import Event
-from topology.reorder.recent import digest_of
-from topology.wire.checker import Reading
-from topology.wire.header_reader import HeaderReader
-from topology.wire.header_writer import HeaderWriter
+from topology.base.event import Event
+from topology.order.reorder.recent import digest_of
+from topology.records.checker import Reading
+from topology.records.header_reader import HeaderReader
+from topology.records.header_writer import HeaderWriter
 
 STREAMS: Final = (None, b"default", b"s", b"\xce\xbc", b"timed")
 RFC_3339: Final = (

@@ -11,8 +11,8 @@ import pytest
 
 from tests import ROOT
 from tests.cli.invoking import inorder, json_lines, text_file
-from topology.model.sample import Declared, Sample
-from topology.wire.clock_words import read_report
+from topology.base.sample import Declared, Sample
+from topology.records.clock_words import read_report
 
 CONCEPTS = ROOT / "docs" / "concepts"
 JSON = re.compile(r"^```json\n(.*?)^```", re.M | re.S)

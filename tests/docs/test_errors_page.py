@@ -9,8 +9,8 @@ import pytest
 from codec.values import registered
 from tests import ROOT
 from tests.end_to_end.bad_input import CASES, CONTROL, DUPLICATE, EMITTED, LATE
-from topology.wire import field_reader, reasons
-from topology.wire.values import UNDECODABLE
+from topology.records import field_reader, reasons
+from topology.records.values import UNDECODABLE
 
 PAGE = (ROOT / "docs/reference/errors.md").read_text()
 NAMED = set(re.findall(r"^\| (`.*`) \|", PAGE, re.M))

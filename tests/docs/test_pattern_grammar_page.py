@@ -8,12 +8,12 @@ import pytest
 from lark import Lark, UnexpectedInput
 
 from tests import ROOT
-from tests.topology.pattern.language.test_check import CODES
-from tests.topology.pattern.language.test_parse import PUBLISHED
-from topology.pattern.language.check import check
-from topology.pattern.language.parse import parse_query
-from topology.pattern.tree.errors import QueryRefused
-from topology.pattern.tree.words import FREE, KEYWORDS, RESERVED_WORDS
+from tests.topology.queries.pattern.language.test_check import CODES
+from tests.topology.queries.pattern.language.test_parse import PUBLISHED
+from topology.queries.pattern.language.check import check
+from topology.queries.pattern.language.parse import parse_query
+from topology.queries.pattern.tree.errors import QueryRefused
+from topology.queries.pattern.tree.words import FREE, KEYWORDS, RESERVED_WORDS
 
 PAGE = (ROOT / "docs" / "reference" / "pattern_grammar.md").read_text("utf-8")
 EXAMPLES, GRAMMAR, RESERVED, ERROR = re.findall(r"^```text\n(.*?)^```", PAGE, re.M | re.S)

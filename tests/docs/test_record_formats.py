@@ -34,11 +34,11 @@ from tests.end_to_end.worker import Worker, running
 from tests.kit.programs import ended
 from tests.services import SharedKafka, UniqueName, require
 from tests.sinks.told import QUERIES, SPEED, beat, value_of
-from topology.model.outcome import Gap, Malformed
-from topology.model.result import EMIT, JoinResult, MatchResult, Member, Partner, WindowResult
-from topology.model.sample import Declared, Sample
-from topology.wire.clock_words import read_report
-from topology.wire.json_lines import make_report_line, make_result_line
+from topology.base.outcome import Gap, Malformed
+from topology.base.result import EMIT, JoinResult, MatchResult, Member, Partner, WindowResult
+from topology.base.sample import Declared, Sample
+from topology.records.clock_words import read_report
+from topology.records.json_lines import make_report_line, make_result_line
 
 PAGE = (ROOT / "docs/reference/record_formats.md").read_text(encoding="utf-8")
 CODE = re.compile(r"^```(?P<kind>\w+)\n(?P<text>.*?)^```", re.M | re.S)

@@ -14,8 +14,8 @@ from tests.end_to_end import matches
 from tests.end_to_end.records import events_of
 from tests.end_to_end.setting import Setting
 from tests.end_to_end.standing import StandingResults
-from tests.topology.detector.chain_oracle import Level, chain_truth
-from topology.detector.item import Seen
+from tests.topology.queries.detector.chain_oracle import Level, chain_truth
+from topology.queries.detector.item import Seen
 
 FUNCTIONS = '''
 from inorder.engine import Detector, Found

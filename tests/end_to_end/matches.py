@@ -1,7 +1,7 @@
 """Oracle of matches: those expected from the events of the ordered topic.
 
-It runs the engine over the ordered topic in one go, in order; tests/topology/pattern shows that the
-engine is right.
+It runs the engine over the ordered topic in one go, in order; tests/topology/queries/pattern shows
+that the engine is right.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Any
 
 from tests.end_to_end.records import Read, read_all
 from tests.end_to_end.setting import Setting
+from topology.base.event import Event
+from topology.base.outcome import Step
+from topology.base.result import MatchResult
 from topology.config import PatternQuery
-from topology.model.event import Event
-from topology.model.outcome import Step
-from topology.model.result import MatchResult
-from topology.pattern.match.compiled import Compiled
-from topology.pattern.run.admit import STORED
-from topology.pattern.run.engine import Engine
-from topology.pattern.store.entry import Entry
-from topology.pattern.tree.syntax import Query
+from topology.queries.pattern.match.compiled import Compiled
+from topology.queries.pattern.run.admit import STORED
+from topology.queries.pattern.run.engine import Engine
+from topology.queries.pattern.store.entry import Entry
+from topology.queries.pattern.tree.syntax import Query
 
 Members = tuple[tuple[Any, ...], ...]
 Content = tuple[str, Members]

@@ -24,10 +24,10 @@ from tests.end_to_end.waiting import wait_out
 from tests.end_to_end.worker import at_work
 from tests.kit.topologies import in_code
 from tests.waiting import wait_until
+from topology.base.event import DATA, WATERMARK, Event
+from topology.base.outcome import Duplicate, Gap, Late, Malformed, Step
 from topology.config.stages import MERGE, REORDER
-from topology.flow.stage import Stage
-from topology.model.event import DATA, WATERMARK, Event
-from topology.model.outcome import Duplicate, Gap, Late, Malformed, Step
+from topology.stage.stage import Stage
 
 US = 1_000
 MS = 1_000_000

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from agents.stage.checkpoints import ABORTED, COMMITTED
+from agents.task.checkpoints import ABORTED, COMMITTED
 from benchmarks.workloads import crowd
 from benchmarks.workloads.crowd import RATE_HZ
 from cli.local.kafka import jars

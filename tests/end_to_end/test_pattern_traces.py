@@ -25,9 +25,9 @@ from tests.end_to_end.recordings import recorded
 from tests.end_to_end.records import contract, send
 from tests.end_to_end.setting import Setting, Settles
 from tests.end_to_end.worker import at_work
+from topology.base.event import Event
 from topology.config import PatternQuery
-from topology.model.event import Event
-from topology.pattern.store.entry import Entry
+from topology.queries.pattern.store.entry import Entry
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.chaos]
 

@@ -24,8 +24,8 @@ from tests.end_to_end.setting import Setting, Settles
 from tests.end_to_end.trouble import Trouble, play
 from tests.end_to_end.windows import StandingWindows, windows_of
 from tests.end_to_end.worker import at_work
+from topology.base.operator import NEVER
 from topology.config import DetectorQuery, PatternQuery
-from topology.model.operator import NEVER
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -2,7 +2,7 @@
 
 The application resumes where it stopped, and each event is emitted once. An open window counts the
 events of both layouts, and a pattern matches across them. An application that is not drained, or
-not stopped, is refused. A law in tests/agents/stage/test_moved_state.py covers queries of all
+not stopped, is refused. A law in tests/agents/restore/test_moved_state.py covers queries of all
 kinds.
 """
 
@@ -90,7 +90,7 @@ def test_drained_stages_split_and_join(app: App, monkeypatch: pytest.MonkeyPatch
     assert {each["offset"] for each in told["offsets"] if each["topic"].startswith("raw")} == {250}
     with monkeypatch.context() as patch:
         joins = iter([[], ["a group"]])  # A worker begins while all is written but uncommitted.
-        patch.setattr("agents.stage.recut._members", lambda *_: next(joins))
+        patch.setattr("agents.restore.recut._members", lambda *_: next(joins))
         refused(app, "workers are members of a group")
     assert app.check().code == REFUSED, "nothing was moved yet"
     recut(app).well("moved", "all -> reorder, merge, window, pattern")

@@ -32,7 +32,7 @@ print(len(modules))
 """
 IS_COMPILED = """\
 from codec import native
-from topology.merge import operator
+from topology.order.merge import operator
 assert operator.__file__.endswith(".so"), operator.__file__
 """
 
@@ -135,7 +135,7 @@ def test_refused_core_stays_in_python(tree: Path, tmp_path: Path) -> None:
     """A compiler newer than this release could find a fault in the core, which must not end an
     installation.
     """
-    event = tree / "topology" / "model" / "event.py"
+    event = tree / "topology" / "base" / "event.py"
     event.write_text(event.read_text() + '\n_REFUSED: int = "a text"\n')
     there = Environment(tmp_path / "there")
     done = there.run("pip", "install", "--verbose", "./inorder", ".", cwd=tree, timeout_s=BUILD_S)

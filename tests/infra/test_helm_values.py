@@ -26,9 +26,9 @@ from tests.infra.test_helm import (
     topology_of,
 )
 from tests.services import require
+from topology.base.user_functions import UserFunctions
 from topology.config import parse, parse_with
-from topology.detector.detector import Detector
-from topology.model.user_functions import UserFunctions
+from topology.queries.detector.detector import Detector
 
 LAG: Mapping[str, object] = {"min": 1, "max": 2, "topic": "events.raw", "records": 1}
 BOTH = json.dumps({"cpu": {"min": 1, "max": 2, "percent": 70}, "lag": LAG})

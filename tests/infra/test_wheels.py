@@ -30,7 +30,7 @@ BUILD_S = 200.0
 READY = re.compile(r"ready: embedded broker at (\S+), worker at")
 GIVEN = os.environ.get("INORDER_WHEELS", "")
 LIBRARY = "inorder_core__mypyc"
-HOW_IT_RUNS = "from topology.model import event; print(event.__file__.endswith('.py'))"
+HOW_IT_RUNS = "from topology.base import event; print(event.__file__.endswith('.py'))"
 EVERY_COMMAND = """\
 from cli.main import COMMANDS, Commands
 for name in COMMANDS:

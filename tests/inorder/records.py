@@ -9,9 +9,9 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Top
 from cli.local.embedded import PARTITIONS
 from inorder.contract import Contract
 from tests.waiting import Patience
+from topology.base.event import Event
 from topology.config import HeaderConfig
-from topology.model.event import Event
-from topology.wire.header_reader import HeaderReader
+from topology.records.header_reader import HeaderReader
 
 
 def read_messages(brokers: str, topic: str, count: int | None = None) -> list[Message]:

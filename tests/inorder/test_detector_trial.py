@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from inorder.trial import MAX_PROBLEMS, run_trial
-from topology.detector.detector import Detector, behaviour_of
-from topology.detector.item import Seen
+from topology.queries.detector.detector import Detector, behaviour_of
+from topology.queries.detector.item import Seen
 
 EVENTS = [Seen("A", time_ns, {"n": time_ns}, "s", 0, time_ns) for time_ns in range(9)]
 CALLS = count()

@@ -43,10 +43,10 @@ from inorder.records import (
     record_of,
 )
 from tests.seeds import seeds_of_today
-from topology.flow.replay import Replay
-from topology.model.saved import ShapeRefused
-from topology.wire.json_lines import make_step_lines
-from topology.wire.places import RUNS_UNUSED
+from topology.records.json_lines import make_step_lines
+from topology.records.places import RUNS_UNUSED
+from topology.stage.replay import Replay
+from topology.state.saved import ShapeRefused
 
 MS = 1_000_000
 BEGIN_NS = 1_700_000_000_000 * MS

@@ -9,9 +9,9 @@ import pytest
 
 from inorder.engine import Detector, parse, replay
 from inorder.records import JoinRecord, MatchRecord, WindowRecord
-from topology.flow.unmet import make_unmet_check
-from topology.model.event import Event
-from topology.wire.line_reader import LineReader, Row
+from topology.base.event import Event
+from topology.records.line_reader import LineReader, Row
+from topology.stage.unmet import make_unmet_check
 
 MS = 1_000_000
 HEAD = "streams: {default: {}}\nqueries:\n  q:\n"

@@ -18,9 +18,9 @@ from tests.cli.invoking import inorder
 from tests.inorder.records import Topic
 from tests.inorder.sync.sockets import serving
 from tests.services import UniqueName
+from topology.base.event import WATERMARK, Event
 from topology.config import HeaderConfig
-from topology.model.event import WATERMARK, Event
-from topology.wire import header_writer
+from topology.records import header_writer
 
 PAGE = ROOT / "docs/reference/python.md"
 TEXT = PAGE.read_text(encoding="utf-8")

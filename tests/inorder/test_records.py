@@ -22,10 +22,9 @@ from inorder.records import (
     record_of,
 )
 from tests.sinks import written
-from topology.config import HeaderConfig
-from topology.model.event import WATERMARK, Event
-from topology.model.outcome import Step
-from topology.model.result import (
+from topology.base.event import WATERMARK, Event
+from topology.base.outcome import Step
+from topology.base.result import (
     Finding,
     MatchResult,
     MatchSetResult,
@@ -35,9 +34,10 @@ from topology.model.result import (
     Partner,
     WindowResult,
 )
-from topology.model.result import JoinResult as Joined
-from topology.wire import header_writer
-from topology.wire.json_lines import encode_line, make_event_line, make_result_line
+from topology.base.result import JoinResult as Joined
+from topology.config import HeaderConfig
+from topology.records import header_writer
+from topology.records.json_lines import encode_line, make_event_line, make_result_line
 
 HEAD: dict[str, Any] = {**written.HEAD, "op": "emit", "revision": 0, "final": False}
 SHARED = (

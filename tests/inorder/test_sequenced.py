@@ -29,8 +29,8 @@ from inorder.sequenced import SequencedProducer
 from tests import ROOT
 from tests.inorder.records import Topic, event_of, headers_of
 from tests.waiting import calm_s, wait_until
+from topology.base.event import BYE, DATA, HEARTBEAT
 from topology.config import HeaderConfig
-from topology.model.event import BYE, DATA, HEARTBEAT
 
 FAILS_SOON = ChannelLimits(queue_records=5, queue_wait_s=0.2, delivery_timeout_s=0.3)
 

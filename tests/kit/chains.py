@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from topology.flow.chain import Chain
-from topology.flow.ledger import Ledger
-from topology.flow.node import Node
-from topology.model.operator import Operator
+from topology.base.operator import Operator
+from topology.stage.chain import Chain
+from topology.stage.ledger import Ledger
+from topology.stage.node import Node
 
 
 def chained(*operators: tuple[str, Operator]) -> Chain:

@@ -8,8 +8,8 @@ from typing import Any, Final
 import yaml
 
 from inorder.contract import UNIT_NS
-from topology.wire.mapping import Fields
-from topology.wire.where import parse_where
+from topology.records.mapping import Fields
+from topology.records.where import parse_where
 
 MAPPING: Final = {
     "source": "payload.device",

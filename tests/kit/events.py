@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache, wraps
 from typing import Any, Final
 
-from topology.model.event import DATA, NO_EPOCH, WATERMARK, Event, copy_event
-from topology.model.outcome import Malformed
+from topology.base.event import DATA, NO_EPOCH, WATERMARK, Event, copy_event
+from topology.base.outcome import Malformed
 
 MS: Final = 1_000_000
 FIELDS: Final = tuple(name for name in dir(Event) if name[0] != "_")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.published.clocked_slack import ClockedSlack
-from topology.model.operator import NEVER
-from topology.reorder.settings import ReorderConfig
-from topology.reorder.time_buffer import TimeBuffer
-from topology.waiting.policy import SlackPolicy
+from topology.answer.waiting.policy import SlackPolicy
+from topology.base.operator import NEVER
+from topology.order.reorder.settings import ReorderConfig
+from topology.order.reorder.time_buffer import TimeBuffer
 
 
 class KSlack(ClockedSlack):

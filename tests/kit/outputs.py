@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from topology.model.event import BLOCKED, DATA, PROGRESS, UNBLOCKED, WATERMARK, Event
-from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
+from topology.base.event import BLOCKED, DATA, PROGRESS, UNBLOCKED, WATERMARK, Event
+from topology.base.outcome import Duplicate, Gap, Late, Malformed, Report, Step
 
 CONTROL = (BLOCKED, UNBLOCKED, PROGRESS, WATERMARK)
 """The kinds of events that operators make without a record of the input."""

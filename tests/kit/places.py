@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from topology.flow.ledger import Ledger
-from topology.flow.node import Node
-from topology.flow.stage import Stage
-from topology.model.event import Event, copy_event, offset_of
-from topology.model.operator import Operator
-from topology.model.outcome import Step
+from topology.base.event import Event, copy_event, offset_of
+from topology.base.operator import Operator
+from topology.base.outcome import Step
+from topology.stage.ledger import Ledger
+from topology.stage.node import Node
+from topology.stage.stage import Stage
 
 
 def ledger_of(operator: Operator) -> Ledger | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from topology.base.one_clock import STEADY, Play
+from topology.base.operator import NEVER, State
 from topology.config import (
     Aggregate,
     ClockConfig,
@@ -14,12 +16,10 @@ from topology.config import (
     SideConfig,
     Window,
 )
-from topology.join.operator import JOIN, QUERY
-from topology.join.settings import JoinQuery
-from topology.model.one_clock import STEADY, Play
-from topology.model.operator import NEVER, State
-from topology.window.operator import WINDOWS
-from topology.window.settings import WindowQuery
+from topology.queries.join.operator import JOIN, QUERY
+from topology.queries.join.settings import JoinQuery
+from topology.queries.window.operator import WINDOWS
+from topology.queries.window.settings import WindowQuery
 
 Path = tuple[str, ...]
 

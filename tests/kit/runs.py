@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import msgspec
 
 from tests.kit.places import places_of
-from topology.model.event import Event, copy_event
-from topology.model.operator import Operator
-from topology.model.outcome import Step
+from topology.base.event import Event, copy_event
+from topology.base.operator import Operator
+from topology.base.outcome import Step
 
 SIZES = (0, 1, 1, 2, 3, 10, 50)
 

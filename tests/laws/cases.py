@@ -33,24 +33,24 @@ from tests.laws.streams_between import (
     two_streams,
     written_again,
 )
-from topology.clock.drift_table import DriftTable
-from topology.clock.operator import Clock
+from topology.answer.waiting.budget import AccuracyBudget
+from topology.answer.waiting.policy import SlackPolicy
+from topology.answer.waiting.risk import RiskSlack
+from topology.answer.waiting.tail import OwnTail
+from topology.base.event import Event
+from topology.base.operator import Operator
+from topology.base.sample import Declared, Sample
 from topology.config import ClockConfig, MergeConfig
-from topology.flow.alignment import Alignment
-from topology.flow.chain import Chain
-from topology.flow.lanes import lanes_of
-from topology.flow.stage import Stage
-from topology.merge.operator import Merge
-from topology.model.event import Event
-from topology.model.operator import Operator
-from topology.model.sample import Declared, Sample
-from topology.waiting.budget import AccuracyBudget
-from topology.waiting.policy import SlackPolicy
-from topology.waiting.risk import RiskSlack
-from topology.waiting.tail import OwnTail
-from topology.window.aggregates.built_in import BUILT_IN, RANKED, TIME_AVG
-from topology.window.operator import Windows
-from topology.window.settings import EmptyConfig
+from topology.order.clock.drift_table import DriftTable
+from topology.order.clock.operator import Clock
+from topology.order.merge.operator import Merge
+from topology.queries.window.aggregates.built_in import BUILT_IN, RANKED, TIME_AVG
+from topology.queries.window.operator import Windows
+from topology.queries.window.settings import EmptyConfig
+from topology.stage.alignment import Alignment
+from topology.stage.chain import Chain
+from topology.stage.lanes import lanes_of
+from topology.stage.stage import Stage
 
 NEVER_STAMPED = 99
 

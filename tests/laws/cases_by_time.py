@@ -13,14 +13,14 @@ from tests.kit.topologies import in_code
 from tests.laws.cases import UNMERGED, Case, stage_case
 from tests.laws.streams import MS, raw
 from tests.laws.streams_between import MAX_WAIT, two_streams
+from topology.answer.waiting.policy import SlackPolicy
+from topology.base.event import DEAD, Event
 from topology.config import ReorderConfig
-from topology.flow.stage import Stage
-from topology.model.event import DEAD, Event
-from topology.reorder.by_time import ReorderByTime
-from topology.reorder.mixed import MixedReorder
-from topology.reorder.operator import Reorder
-from topology.waiting.policy import SlackPolicy
-from topology.wire.checker import digest_of_id
+from topology.order.reorder.by_time import ReorderByTime
+from topology.order.reorder.mixed import MixedReorder
+from topology.order.reorder.operator import Reorder
+from topology.records.checker import digest_of_id
+from topology.stage.stage import Stage
 
 
 def fixed(wait_ms: int) -> Callable[[], SlackPolicy]:

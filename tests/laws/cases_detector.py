@@ -11,19 +11,19 @@ from tests.kit.queries import Output, window_query
 from tests.laws.cases import Case
 from tests.laws.streams import MS
 from tests.laws.streams_between import accepted, merge_of, merged, written_again
-from tests.topology.detector.oracle import Counter
+from tests.topology.queries.detector.oracle import Counter
+from topology.answer.query.queries import Queries
 from topology.answer.rules import Answer
-from topology.detector.detector import Detector, behaviour_of
-from topology.detector.item import Seen
-from topology.detector.operator import Detecting
-from topology.detector.queries import DetectorQueries
-from topology.detector.result_event import UpstreamQuery
-from topology.detector.settings import DetectorQuery, Inputs
-from topology.flow.chain import Chain
-from topology.model.event import Event
-from topology.model.outcome import Step
-from topology.query.queries import Queries
-from topology.window.operator import Windows
+from topology.base.event import Event
+from topology.base.outcome import Step
+from topology.queries.detector.detector import Detector, behaviour_of
+from topology.queries.detector.item import Seen
+from topology.queries.detector.operator import Detecting
+from topology.queries.detector.queries import DetectorQueries
+from topology.queries.detector.result_event import UpstreamQuery
+from topology.queries.detector.settings import DetectorQuery, Inputs
+from topology.queries.window.operator import Windows
+from topology.stage.chain import Chain
 
 _SETTINGS = DetectorQuery(
     name="q",

@@ -28,15 +28,15 @@ from tests.laws.all_cases import ALL
 from tests.laws.test_laws import Run
 from tests.seeds import is_todays
 from tests.topology.config.test_problem import BROKEN
-from tests.topology.pattern.language.test_check import ERRORS
-from tests.topology.pattern.language.test_parse import REFUSED
+from tests.topology.queries.pattern.language.test_check import ERRORS
+from tests.topology.queries.pattern.language.test_parse import REFUSED
 from topology.config import HeaderConfig, Topology
-from topology.detector.values import NotAValue, pack
-from topology.pattern.language.check import check
-from topology.pattern.language.parse import parse_query
-from topology.pattern.tree.errors import QueryRefused
+from topology.queries.detector.values import NotAValue, pack
+from topology.queries.pattern.language.check import check
+from topology.queries.pattern.language.parse import parse_query
+from topology.queries.pattern.tree.errors import QueryRefused
+from topology.records.header_writer import HeaderWriter
 from topology.spelling.problem import TopologyError
-from topology.wire.header_writer import HeaderWriter
 
 NOW_NS: Final = 1_700_000_000 * 10**9
 SEEDS: Final = range(3)

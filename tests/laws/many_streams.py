@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from tests.kit.topologies import in_code
 from topology.config import Topology
-from topology.wire.line_reader import Content, LineReader, Row
+from topology.records.line_reader import Content, LineReader, Row
 
 MS: Final = 1_000_000
 START_MS: Final = 1_700_000_000_000

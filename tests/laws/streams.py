@@ -9,7 +9,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from topology.model.event import BYE, DATA, DEAD, HEARTBEAT, NO_EPOCH, Event
+from topology.base.event import BYE, DATA, DEAD, HEARTBEAT, NO_EPOCH, Event
 
 MS: Final = 1_000_000
 START: Final = 1_000_000

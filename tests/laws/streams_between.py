@@ -10,14 +10,14 @@ from typing import Any
 from tests.kit.chains import chained
 from tests.kit.events import copies, made_once
 from tests.laws.streams import MS, START, in_log_order, numbered, orderly, raw
-from topology.clock.operator import Clock
+from topology.base.event import BLOCKED, DATA, NO_EPOCH, PROGRESS, UNBLOCKED, Event, copy_event
 from topology.config import ClockConfig, MergeConfig, ReorderConfig
-from topology.flow.accepted import Accepted
-from topology.flow.chain import Chain
-from topology.merge.operator import Merge
-from topology.model.event import BLOCKED, DATA, NO_EPOCH, PROGRESS, UNBLOCKED, Event, copy_event
-from topology.reorder.operator import Reorder
-from topology.reorder.settings import LatePolicy
+from topology.order.clock.operator import Clock
+from topology.order.merge.operator import Merge
+from topology.order.reorder.operator import Reorder
+from topology.order.reorder.settings import LatePolicy
+from topology.stage.accepted import Accepted
+from topology.stage.chain import Chain
 
 PAUSE = 3_000 * MS
 MAX_WAIT = "50ms"

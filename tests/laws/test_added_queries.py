@@ -27,13 +27,13 @@ from tests.kit.runs import through_changelog
 from tests.kit.topologies import in_code
 from tests.laws.streams import MS, numbered, raw
 from tests.seeds import seeds_of_today
+from topology.answer.query.beginning import UNKNOWN
+from topology.base.event import WATERMARK, Event, copy_event
+from topology.base.result import CONFIRMED, EMIT, RETRACT, Result
 from topology.config import Topology
-from topology.flow.stage import QUERIES as LATE_QUERIES
-from topology.flow.stage import Stage
-from topology.model.event import WATERMARK, Event, copy_event
-from topology.model.result import CONFIRMED, EMIT, RETRACT, Result
-from topology.model.saved import unpack
-from topology.query.beginning import UNKNOWN
+from topology.stage.stage import QUERIES as LATE_QUERIES
+from topology.stage.stage import Stage
+from topology.state.saved import unpack
 
 SEEDS = (8, *seeds_of_today(2))  # With seed 8 each kind of query confirms a result.
 GAP = 6 * MS

@@ -3,7 +3,7 @@
 The whole topology runs in the process, with five honest sources beside a hostile one (SECURITY.md).
 The others are exactly as they would be without it: the same events, order and corrected timestamps,
 none of them late. Their wait is within the topology's limits. A pattern runs too, and does not
-become more expensive (`tests/topology/pattern/run/test_reach.py` counts that).
+become more expensive (`tests/topology/queries/pattern/run/test_reach.py` counts that).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 
 from inorder.engine import parse, replay
 from inorder.records import DeadRecord, DuplicateRecord, LateRecord, OrderedEvent, RawEvent
-from topology.model.payload import UNREADABLE, read_payload
+from topology.base.payload import UNREADABLE, read_payload
 
 MS = 1_000_000
 S = 1_000 * MS

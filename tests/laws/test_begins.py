@@ -19,9 +19,9 @@ from tests.kit.runs import through_changelog
 from tests.kit.topologies import in_code
 from tests.laws.streams import MS, in_log_order, raw
 from tests.seeds import seeds_of_today
-from topology.flow.stage import Stage
-from topology.model.event import Event
-from topology.model.operator import State
+from topology.base.event import Event
+from topology.base.operator import State
+from topology.stage.stage import Stage
 
 SEEDS = seeds_of_today(6)
 STREAMS = ("a", "b", "c", "d", "e")

@@ -17,7 +17,7 @@ from tests.laws.cases import Case
 from tests.laws.test_laws import Run, one_by_one
 from tests.laws.test_plain import CALM
 from tests.seeds import seeds_of_today
-from topology.model.operator import Operator
+from topology.base.operator import Operator
 
 SEEDS = seeds_of_today(1)
 

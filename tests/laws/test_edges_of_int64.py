@@ -16,18 +16,18 @@ from typing import Any, Final
 
 import pytest
 
-import topology.model.event
+import topology.base.event
 from inorder.contract import MAX_EPOCH, MAX_INT64, MIN_INT64, HeaderContract
 from tests.kit.outputs import Outputs
 from tests.seeds import seeds_of_today
+from topology.base.event import DATA, Event
+from topology.base.outcome import Malformed, Step
+from topology.base.sample import Declared, Sample
 from topology.config import parse
-from topology.flow.replay import Replay
-from topology.model.event import DATA, Event
-from topology.model.outcome import Malformed, Step
-from topology.model.sample import Declared, Sample
-from topology.wire.header_reader import HeaderReader
-from topology.wire.json_lines import encode_line, make_step_lines
-from topology.wire.line_reader import Content, LineReader, Row
+from topology.records.header_reader import HeaderReader
+from topology.records.json_lines import encode_line, make_step_lines
+from topology.records.line_reader import Content, LineReader, Row
+from topology.stage.replay import Replay
 
 ROOT: Final = Path(__file__).parents[2]
 SEEDS: Final = seeds_of_today(10)
@@ -51,8 +51,8 @@ def ours(path):
     return finder(path)
 sys.path_hooks.insert(0, ours)
 sys.path_importer_cache.clear()
-import topology.model.event
-assert topology.model.event.__file__.endswith(".py")
+import topology.base.event
+assert topology.base.event.__file__.endswith(".py")
 from tests.laws.test_edges_of_int64 import answers
 for seed in sys.argv[2:]:
     sys.stdout.write("".join(answers(int(seed))))
@@ -145,7 +145,7 @@ def test_larger_values_are_dead_letters() -> None:
 
 
 @pytest.mark.skipif(
-    topology.model.event.__file__.endswith(".py"), reason="the core is not compiled here"
+    topology.base.event.__file__.endswith(".py"), reason="the core is not compiled here"
 )
 def test_compiled_core_matches_python() -> None:
     command = [sys.executable, "-c", PYTHON_ALONE, str(ROOT), *map(str, SEEDS)]

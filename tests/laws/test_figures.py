@@ -17,14 +17,14 @@ from tests.kit.runs import held_after_restart, through_changelog
 from tests.laws.all_cases import ALL
 from tests.laws.cases import Case
 from tests.seeds import seeds_of_today
-from topology.flow.chain import Chain
-from topology.flow.registry import figures as figures_of_all
-from topology.flow.stage import Stage
-from topology.merge.operator import Merge
-from topology.merge.source import BEHIND, OUT
-from topology.model.operator import Figures
-from topology.reorder.operator import Reorder
-from topology.reorder.shared import size_of
+from topology.base.operator import Figures
+from topology.order.merge.operator import Merge
+from topology.order.merge.source import BEHIND, OUT
+from topology.order.reorder.operator import Reorder
+from topology.order.reorder.shared import size_of
+from topology.stage.chain import Chain
+from topology.stage.registry import figures as figures_of_all
+from topology.stage.stage import Stage
 
 SEEDS = seeds_of_today(2)
 TOTALS = {name for name, figure in figures_of_all().items() if figure.is_total}

@@ -1,5 +1,5 @@
 """Laws: the duties of each operator, for any input (DESIGN.md section 4,
-topology/model/operator.py).
+topology/base/operator.py).
 
 Each law runs over all operators and settings of `all_cases.py`, and over seeded streams. A failure
 names settings and seed.
@@ -21,10 +21,10 @@ from tests.kit.runs import cut, held_after_restart, through_changelog
 from tests.laws.all_cases import ALL
 from tests.laws.cases import Case
 from tests.seeds import seeds_of_today
-from topology.merge.source import SOURCE
-from topology.model.event import DATA, NO_EPOCH, WATERMARK, Event
-from topology.model.operator import Operator
-from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report
+from topology.base.event import DATA, NO_EPOCH, WATERMARK, Event
+from topology.base.operator import Operator
+from topology.base.outcome import Duplicate, Gap, Late, Malformed, Report
+from topology.order.merge.source import SOURCE
 
 SEEDS = seeds_of_today(1)
 

@@ -19,15 +19,15 @@ from tests.kit.topologies import in_code
 from tests.laws.streams import in_log_order
 from tests.seeds import seeds_of_today
 from tests.services import without_trace
-from topology.flow.stage import Stage
-from topology.join.operator import Join
-from topology.model.event import NO_EPOCH, WATERMARK, Event, copy_event
-from topology.model.result import CONFIRMED, RETRACT
-from topology.pattern.language.parse import parse_query
-from topology.pattern.match.compiled import Compiled
-from topology.pattern.operator import Pattern
-from topology.pattern.run.engine import Engine
-from topology.pattern.settings import PatternQuery
+from topology.base.event import NO_EPOCH, WATERMARK, Event, copy_event
+from topology.base.result import CONFIRMED, RETRACT
+from topology.queries.join.operator import Join
+from topology.queries.pattern.language.parse import parse_query
+from topology.queries.pattern.match.compiled import Compiled
+from topology.queries.pattern.operator import Pattern
+from topology.queries.pattern.run.engine import Engine
+from topology.queries.pattern.settings import PatternQuery
+from topology.stage.stage import Stage
 
 MS: Final = 1_000_000
 START: Final = 1_700_000_000_000 * MS

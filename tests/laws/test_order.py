@@ -13,14 +13,14 @@ from tests.kit.events import copies
 from tests.laws.streams import MS, START, in_log_order, orderly, raw
 from tests.laws.streams_between import MAX_WAIT, aligned, sequenced
 from tests.seeds import seeds_of_today
+from topology.base.event import BLOCKED, DATA, PROGRESS, UNBLOCKED, Event, copy_event
+from topology.base.operator import Operator
+from topology.base.outcome import Gap, Late, Report
 from topology.config import MergeConfig, ReorderConfig
-from topology.flow.alignment import Alignment
-from topology.flow.lanes import lanes_of
-from topology.merge.operator import Merge
-from topology.model.event import BLOCKED, DATA, PROGRESS, UNBLOCKED, Event, copy_event
-from topology.model.operator import Operator
-from topology.model.outcome import Gap, Late, Report
-from topology.reorder.operator import Reorder
+from topology.order.merge.operator import Merge
+from topology.order.reorder.operator import Reorder
+from topology.stage.alignment import Alignment
+from topology.stage.lanes import lanes_of
 
 SEEDS = seeds_of_today(20)
 MAX_WAIT_NS = 50 * MS

@@ -20,7 +20,7 @@ from tests.kit.places import give_back, places_of, twins
 from tests.kit.runs import cut, through_changelog
 from tests.laws.test_added_queries import arriving
 from tests.seeds import seeds_of_today
-from topology.flow.stage import Stage
+from topology.stage.stage import Stage
 
 SEEDS: Final = seeds_of_today(2)
 HEAD: Final = """

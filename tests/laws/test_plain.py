@@ -25,13 +25,13 @@ from tests.laws.cases import Case, measured_clock
 from tests.laws.streams import MS, in_log_order, numbered
 from tests.laws.streams_between import clock_of, merge_of, reorder_of, with_falls
 from tests.seeds import seeds_of_today
+from topology.base.event import BYE, DATA, DEAD, HEARTBEAT, Event
+from topology.base.operator import Operator
 from topology.config import Topology, parse
-from topology.flow.chain import Chain
-from topology.flow.stage import Stage
-from topology.merge.queues import Queues
-from topology.merge.stretch import Stretches
-from topology.model.event import BYE, DATA, DEAD, HEARTBEAT, Event
-from topology.model.operator import Operator
+from topology.order.merge.queues import Queues
+from topology.order.merge.stretch import Stretches
+from topology.stage.chain import Chain
+from topology.stage.stage import Stage
 
 SEEDS = seeds_of_today(1)
 BATCHES = (1, 7, 100, 1000)

@@ -19,17 +19,17 @@ import pytest
 
 from tests.laws.many_streams import contents_of, text_of, topology_of
 from tests.seeds import seeds_of_today
-from topology.clock.drift_table import DriftTable
+from topology.base.event import Event
+from topology.base.outcome import Malformed, Step
+from topology.base.sample import Declared, Sample
 from topology.config import Topology
-from topology.flow.batches import batches
-from topology.flow.instants import whole_instants
-from topology.flow.replay import Replay, group_all_streams
-from topology.flow.stage import Stage
-from topology.model.event import Event
-from topology.model.outcome import Malformed, Step
-from topology.model.sample import Declared, Sample
-from topology.wire.json_lines import encode_line, make_step_lines
-from topology.wire.line_reader import Content
+from topology.order.clock.drift_table import DriftTable
+from topology.records.json_lines import encode_line, make_step_lines
+from topology.records.line_reader import Content
+from topology.stage.batches import batches
+from topology.stage.instants import whole_instants
+from topology.stage.replay import Replay, group_all_streams
+from topology.stage.stage import Stage
 
 SEEDS: Final = seeds_of_today(8)
 CUTS: Final = (1, 7, 64, 1 << 30)
@@ -44,10 +44,10 @@ def test_batches_do_not_change_output(monkeypatch: pytest.MonkeyPatch) -> None:
             whole = lines(replayed(topology, seed), topology)
             for cut in CUTS:
                 with monkeypatch.context() as patch:
-                    patch.setattr("topology.flow.batches.BATCH", cut)
+                    patch.setattr("topology.stage.batches.BATCH", cut)
                     assert lines(replayed(topology, seed), topology) == whole, f"cut {cut}"
             with monkeypatch.context() as patch:
-                patch.setattr("topology.flow.batches.BATCH", 10)
+                patch.setattr("topology.stage.batches.BATCH", 10)
                 assert lines([together(topology, seed)], topology) == whole
             worked = lines(worker_steps(topology, seed), topology)
             assert sorted(worked) == sorted(whole)

@@ -6,8 +6,8 @@ from dataclasses import fields
 
 from tests.laws.many_streams import contents_of, text_of, topology_of
 from tests.seeds import seeds_of_today
-from topology.flow.replay import Replay
-from topology.model.result import UPDATE, Result
+from topology.base.result import UPDATE, Result
+from topology.stage.replay import Replay
 
 BESIDES = {"at_ns", "op", "revision"}
 

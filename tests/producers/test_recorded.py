@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from producers.recorded import ClockRow, Malformed, Record, record_of
-from topology.model.event import NO_EPOCH, WATERMARK, Event
+from topology.base.event import NO_EPOCH, WATERMARK, Event
 
 ROW: dict[str, Any] = {"source": "s1", "seq": 17}
 EVERYTHING = {"ts": 5, "arrival": 9, "type": "A", "stream": "p", "epoch": 2, "payload": {"x": 1}}

@@ -18,7 +18,7 @@ from recordings.encoded import FileEncoding
 from recordings.file import InputError
 from recordings.values import value_rows
 from tests.codec.values.test_avro import written
-from topology.wire.values import Timestamp
+from topology.records.values import Timestamp
 
 SCHEMA: Mapping[str, Any] = {
     "type": "record",

@@ -16,7 +16,7 @@ import pytest
 from recordings.guess import Guess, Proposal, fit, format_field, guess_fields
 from recordings.time_guess import TimesSeen
 from tests.seeds import seeds_of_today
-from topology.wire.values import Timestamp
+from topology.records.values import Timestamp
 
 NOW_S = 1_790_000_000
 NOW_NS = NOW_S * 10**9

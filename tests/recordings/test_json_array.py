@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from recordings.json_array import array_elements
 from recordings.rows import json_texts, read_rows
-from topology.wire.reasons import WireFault
+from topology.records.reasons import WireFault
 
 ROWS: list[dict[str, Any]] = [
     {"source": "a", "seq": 0, "payload": {"text": 'a "quoted" ]},[{ \\', "deep": [[1, [2]], {}]}},

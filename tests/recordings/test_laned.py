@@ -20,9 +20,9 @@ from recordings.laned import recording_of
 from recordings.topic_lines import TopicLines
 from tests.agents.records import FakeRecord
 from tests.cli.invoking import inorder, json_lines, text_file
+from topology.base.sample import Sample
 from topology.config import parse
-from topology.model.sample import Sample
-from topology.wire.line_reader import Row
+from topology.records.line_reader import Row
 
 TEXT = "streams: {default: {input: raw, reorder: {start: zero}, clock: {unsynced: trust}}}\n"
 TOPOLOGY = parse(TEXT)

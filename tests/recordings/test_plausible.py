@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.invoking import Answer, inorder, json_lines, replay_of, text_file
-from topology.wire.reasons import REASONS
+from topology.records.reasons import REASONS
 
 NOW_MS = 1_700_000_000_000
 TRUSTING = "{clock: {unsynced: trust}}"

@@ -22,14 +22,14 @@ from tests.answers.cases import PATTERNS, QUERIES, STREAMS, WORLDS
 from tests.answers.worlds import Line, World
 from tests.cli.invoking import json_lines
 from tests.seeds import seeds_of_today
-from topology.clock.drift_table import DriftTable
+from topology.base.event import PROGRESS, Event
+from topology.base.outcome import Malformed, Step
 from topology.config import Topology, parse
-from topology.flow.lanes import Lanes, number_of, offset_in_lane
-from topology.flow.stage import Stage, make_placeholder
-from topology.model.event import PROGRESS, Event
-from topology.model.outcome import Malformed, Step
-from topology.wire.json_lines import JsonObject, make_step_lines
-from topology.wire.line_reader import LineReader, Row
+from topology.order.clock.drift_table import DriftTable
+from topology.records.json_lines import JsonObject, make_step_lines
+from topology.records.line_reader import LineReader, Row
+from topology.stage.lanes import Lanes, number_of, offset_in_lane
+from topology.stage.stage import Stage, make_placeholder
 
 SEED: Final = seeds_of_today(1)[0]
 SIZES: Final = (1, 7, 50, 200)

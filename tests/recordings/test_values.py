@@ -28,11 +28,11 @@ from recordings.values import FileMapping, mapped_rows
 from tests.cli.invoking import TOPOLOGY, inorder, text_file
 from tests.kit.conformance import COLUMNS, MAPPING, cases_of, fields_of
 from tests.kit.programs import printed
-from tests.topology.wire.test_field_reader import said
-from topology.model.event import Event
-from topology.model.outcome import Malformed
-from topology.wire.checker import AS_WRITTEN
-from topology.wire.where import parse_where
+from tests.topology.records.test_field_reader import said
+from topology.base.event import Event
+from topology.base.outcome import Malformed
+from topology.records.checker import AS_WRITTEN
+from topology.records.where import parse_where
 
 
 def contents_of(mapping: dict[str, str], content: str | bytes, path: str = "-") -> list[Any]:

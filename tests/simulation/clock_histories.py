@@ -20,10 +20,10 @@ from random import Random
 from typing import Final
 
 from benchmarks.published.clock import ThesisClock
-from topology.clock.cell import UNSYNCED
-from topology.clock.measured import MeasuredClock
+from topology.base.sample import Sample
 from topology.config import ClockConfig
-from topology.model.sample import Sample
+from topology.order.clock.cell import UNSYNCED
+from topology.order.clock.measured import MeasuredClock
 
 US: Final = 1_000
 MS: Final = 1_000_000

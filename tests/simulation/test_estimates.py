@@ -15,11 +15,11 @@ from typing import Any, Final
 import pytest
 
 from tests.seeds import seeds_of_today
-from topology.clock.one_way import SETTLED_AFTER_NS
-from topology.clock.operator import Clock
-from topology.clock.settings import PASSIVE_FLOOR_NS
+from topology.base.event import Event
 from topology.config import ClockConfig
-from topology.model.event import Event
+from topology.order.clock.one_way import SETTLED_AFTER_NS
+from topology.order.clock.operator import Clock
+from topology.order.clock.settings import PASSIVE_FLOOR_NS
 
 MS: Final = 1_000_000
 S: Final = 1_000 * MS

@@ -20,8 +20,8 @@ import pytest
 from tests.kit.events import copies
 from tests.simulation.test_simulation import Fused, Split, coordinates, in_order
 from tests.simulation.world import MS, World
+from topology.base.event import Event
 from topology.config import Topology, parse
-from topology.model.event import Event
 
 SECONDS: Final = 2
 WORLDS: Final = (1, 5, 9, 11, 14, 20)

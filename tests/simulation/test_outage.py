@@ -15,9 +15,9 @@ from random import Random
 import pytest
 
 from tests.kit.places import give_back, places_of
+from topology.base.event import DATA, Event
 from topology.config import parse
-from topology.flow.stage import Stage
-from topology.model.event import DATA, Event
+from topology.stage.stage import Stage
 
 MS = 1_000_000
 BURST_MS = 0.2

@@ -28,13 +28,13 @@ from tests.kit.places import give_back
 from tests.kit.runs import cut, held_after_restart, through_changelog
 from tests.seeds import seeds_of_today
 from tests.simulation.world import World
+from topology.base.event import DATA, NO_EPOCH, PROGRESS, WATERMARK, Event
+from topology.base.outcome import Duplicate, Late, Malformed, Report, Step
 from topology.config import HeaderConfig, Topology, parse
-from topology.flow.lanes import lanes_of
-from topology.flow.stage import Stage
-from topology.model.event import DATA, NO_EPOCH, PROGRESS, WATERMARK, Event
-from topology.model.outcome import Duplicate, Late, Malformed, Report, Step
-from topology.wire.header_reader import HeaderReader
-from topology.wire.header_writer import HeaderWriter
+from topology.records.header_reader import HeaderReader
+from topology.records.header_writer import HeaderWriter
+from topology.stage.lanes import lanes_of
+from topology.stage.stage import Stage
 
 WORLDS: Final = seeds_of_today(100)
 PARTS: Final = 4

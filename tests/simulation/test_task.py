@@ -32,10 +32,10 @@ from tests.simulation.test_simulation import (
     progress,
 )
 from tests.simulation.world import World
+from topology.base.event import Event
+from topology.base.outcome import Duplicate, Gap, Late, Malformed
 from topology.config import Topology, parse
-from topology.flow.lanes import OFFSET_BITS
-from topology.model.event import Event
-from topology.model.outcome import Duplicate, Gap, Late, Malformed
+from topology.stage.lanes import OFFSET_BITS
 
 WORLDS: Final = seeds_of_today(24)
 SECONDS: Final = 2

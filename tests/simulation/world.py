@@ -31,7 +31,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from tests.kit.events import copies
-from topology.model.event import NO_EPOCH, Event
+from topology.base.event import NO_EPOCH, Event
 
 US: Final = 1_000
 MS: Final = 1_000_000

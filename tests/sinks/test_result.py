@@ -8,17 +8,17 @@ from typing import Any
 import orjson
 import pytest
 
-import topology.model.result
+import topology.base.result
 from inorder.contract import retraction_headers
 from sinks import result as kind
 from sinks.result import MAX_ID_CHARS, MAX_REVISION, Malformed, Result, parse
 from tests.sinks.results import fields, record
 from tests.sinks.written import WRITTEN
-from topology.wire.json_lines import encode_line, make_result_line
+from topology.records.json_lines import encode_line, make_result_line
 
 
 @pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.found_by)
-def test_each_kind_of_result_is_parsed(written: topology.model.result.Result) -> None:
+def test_each_kind_of_result_is_parsed(written: topology.base.result.Result) -> None:
     value = encode_line(make_result_line(written))
     assert parse(value, written.id.encode()) == Result(
         written.id,
@@ -35,7 +35,7 @@ def test_each_kind_of_result_is_parsed(written: topology.model.result.Result) ->
 
 @pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.found_by)
 def test_tombstone_matches_full_retract(
-    written: topology.model.result.Result,
+    written: topology.base.result.Result,
 ) -> None:
     line = make_result_line(replace(written, op="retract"))
     key, headers = written.id.encode(), retraction_headers(line)

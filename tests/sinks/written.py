@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from topology.model.result import JoinResult, MatchResult, Member, Partner, Result, WindowResult
+from topology.base.result import JoinResult, MatchResult, Member, Partner, Result, WindowResult
 
 HEAD: dict[str, Any] = {
     "at_ns": 5,

@@ -34,7 +34,7 @@ from tests.spark_analytics.records import (
     result,
 )
 from topology.config import parse
-from topology.flow.stage import Stage
+from topology.stage.stage import Stage
 
 TOPOLOGY = """\
 streams: {default: {input: raw, output: ordered, clock: {unsynced: trust}}}

@@ -11,10 +11,10 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.workloads.rows import Row
+from topology.base.event import WATERMARK, Event
 from topology.config import HeaderConfig
-from topology.model.event import WATERMARK, Event
-from topology.wire.header_reader import Headers
-from topology.wire.header_writer import HeaderWriter
+from topology.records.header_reader import Headers
+from topology.records.header_writer import HeaderWriter
 
 SCHEMA = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP,"

@@ -27,8 +27,8 @@ from tests.spark_analytics.records import (
     watermark,
     write_parts,
 )
+from topology.base.event import Event
 from topology.config import HeaderConfig
-from topology.model.event import Event
 
 pytestmark = SPARK
 

@@ -11,8 +11,8 @@ from spark_analytics import clocks, decode
 from spark_analytics.aggregates import Windows
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import BEGIN_NS, MS, Record, S, frame, ordered_records
+from topology.base.event import Event
 from topology.config import HeaderConfig
-from topology.model.event import Event
 
 pytestmark = SPARK
 

@@ -34,8 +34,8 @@ from tests.services import SharedKafka
 from tests.spark_analytics.conftest import SETTINGS
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import MS, ordered_records
+from topology.base.event import Event
 from topology.config import parse
-from topology.model.event import Event
 
 pytestmark = [*SPARK]
 

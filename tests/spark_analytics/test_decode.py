@@ -1,5 +1,5 @@
-"""Oracle: rows of raw topics match what `topology.wire.header_reader` reads, and rows of ordered
-topics match what `topology.wire.header_writer` wrote. Examples: records that no stage wrote, and
+"""Oracle: rows of raw topics match what `topology.records.header_reader` reads, and rows of ordered
+topics match what `topology.records.header_writer` wrote. Examples: records that no stage wrote, and
 payloads.
 """
 
@@ -16,10 +16,10 @@ from pyspark.sql import functions as F
 from spark_analytics import decode, payload, results
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import BEGIN_NS, MS, Record, frame, ordered_records, watermark
+from topology.base.event import NO_EPOCH, Event
+from topology.base.outcome import Malformed
 from topology.config import HeaderConfig
-from topology.model.event import NO_EPOCH, Event
-from topology.model.outcome import Malformed
-from topology.wire.header_reader import HeaderReader
+from topology.records.header_reader import HeaderReader
 
 pytestmark = SPARK
 

@@ -20,8 +20,8 @@ from tests.spark_analytics.records import (
     ordered_records,
     raw_records,
 )
+from topology.base.event import Event
 from topology.config import HeaderConfig
-from topology.model.event import Event
 
 pytestmark = SPARK
 

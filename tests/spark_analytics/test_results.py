@@ -21,7 +21,7 @@ from spark_analytics.jobs.work import Options
 from tests.sinks.written import HEAD, WRITTEN
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import GivenTopics, Record, frame
-from topology.model.result import (
+from topology.base.result import (
     DetectorResult,
     MatchSetResult,
     Member,
@@ -29,7 +29,7 @@ from topology.model.result import (
     Overflow,
     Result,
 )
-from topology.wire.json_lines import encode_line, make_result_line
+from topology.records.json_lines import encode_line, make_result_line
 
 pytestmark = SPARK
 

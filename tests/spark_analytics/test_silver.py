@@ -41,9 +41,8 @@ from tests.spark_analytics.records import (
     watermark,
     write_parts,
 )
-from topology.config import Topology, parse
-from topology.model.event import Event
-from topology.model.result import (
+from topology.base.event import Event
+from topology.base.result import (
     JoinResult,
     MatchResult,
     MatchSetResult,
@@ -54,7 +53,8 @@ from topology.model.result import (
     Result,
     WindowResult,
 )
-from topology.wire.json_lines import encode_line, make_result_line
+from topology.config import Topology, parse
+from topology.records.json_lines import encode_line, make_result_line
 
 pytestmark = SPARK
 

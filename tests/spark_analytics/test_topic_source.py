@@ -27,8 +27,8 @@ from tests.services import SharedKafka
 from tests.spark_analytics.backfill.outputs import replayed
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.topics import in_order, write_ordered
-from topology.model.event import DATA, Event
-from topology.wire.json_lines import encode_line, make_event_line
+from topology.base.event import DATA, Event
+from topology.records.json_lines import encode_line, make_event_line
 
 pytestmark = [*SPARK]
 

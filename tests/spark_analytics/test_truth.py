@@ -11,8 +11,8 @@ from benchmarks.workloads import crowd
 from spark_analytics import decode, truth
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import Record, frame, ordered_records, raw_records
+from topology.base.event import Event
 from topology.config import HeaderConfig
-from topology.model.event import Event
 
 pytestmark = SPARK
 

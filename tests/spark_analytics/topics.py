@@ -23,11 +23,11 @@ from tests.end_to_end.setting import Setting
 from tests.spark_analytics.conftest import SETTINGS
 from tests.spark_analytics.records import S, records_of, watermark
 from tests.waiting import wait_until
-from topology.flow.stage import Stage
-from topology.model.event import NO_EPOCH, Event
-from topology.model.outcome import Step
-from topology.model.result import WindowResult
-from topology.wire.json_lines import encode_line, make_result_line
+from topology.base.event import NO_EPOCH, Event
+from topology.base.outcome import Step
+from topology.base.result import WindowResult
+from topology.records.json_lines import encode_line, make_result_line
+from topology.stage.stage import Stage
 
 BATCH = 10_000
 LATER_NS = 3_600 * S

@@ -3,11 +3,11 @@
 A function is in the first tier with all of its cases, with those that the list names, or not at
 all. The list is by module:
 
-    ["tests/topology/window/test_cells.py".first]
+    ["tests/topology/queries/window/test_cells.py".first]
     test_sums = 0.021
     "test_means[float]" = 0.004
 
-    ["tests/topology/window/test_cells.py".rest]
+    ["tests/topology/queries/window/test_cells.py".rest]
     test_means = 7.3
 """
 

@@ -23,7 +23,7 @@ The price holds on average. `spending` also bounds the cost within every two sec
 how far after W detectors read.
 
 Counts of late events decay by 1/32 in each span. They are in the buckets of
-`topology.model.histogram`, eight for each octave; waits have the same precision.
+`topology.state.histogram`, eight for each octave; waits have the same precision.
 
 Cost: O(1) for an event, O(buckets^2) for a span. Memory: a few hundred numbers.
 """
@@ -33,16 +33,16 @@ from __future__ import annotations
 from typing import Final
 
 from topology.answer.spending import FULL_PPM, SPENDING, WHOLE, Spending
-from topology.model.histogram import bucket_of, upper_edge_ns
-from topology.model.operator import NEVER
-from topology.model.saved import INT, Saved, Shape, list_of
+from topology.base.operator import NEVER
+from topology.state.histogram import bucket_of, upper_edge_ns
+from topology.state.saved import INT, Saved, Shape, list_of
 
 SPAN_NS: Final = 100_000_000
 FADES: Final = 32
 UNIT: Final = 1 << 10
 """The amount by which one late event raises its count."""
 BUCKETS: Final = 480
-"""The number of buckets, eight for each octave of nanoseconds (`topology.model.histogram`)."""
+"""The number of buckets, eight for each octave of nanoseconds (`topology.state.histogram`)."""
 SMALL_NS: Final = 1_000_000
 """A wait below twice this value may fall to any value at once, not only to a half."""
 

@@ -29,11 +29,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from topology.answer.quality_target import QualityTarget
+from topology.answer.query.beginning import QueryBeginning
 from topology.answer.rules import FINAL
 from topology.answer.settings import AnswerSettings
-from topology.model.event import Event
-from topology.model.saved import BIG, Saved, Shape
-from topology.query.beginning import QueryBeginning
+from topology.base.event import Event
+from topology.state.saved import BIG, Saved, Shape
 
 NOT_YET: Final = -(1 << 66)
 FOR_EVER: Final = 1 << 66

@@ -22,8 +22,8 @@ from typing import Any, Final
 from topology.answer.budget import BUDGET, SPAN_NS, Budget
 from topology.answer.frontier import NOT_YET
 from topology.answer.spending import WHOLE
-from topology.model.operator import Figures
-from topology.model.saved import BIG, INT, Saved, Shape
+from topology.base.operator import Figures
+from topology.state.saved import BIG, INT, Saved, Shape
 
 STEP_NS: Final = 4_000
 QUIET: Final = -1

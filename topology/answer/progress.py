@@ -11,9 +11,9 @@ from typing import Any
 
 from topology.answer.frontier import NOT_YET, Frontier
 from topology.answer.quality_target import QualityTarget
-from topology.model.event import BYE, HEARTBEAT, PASSED, WATERMARK, Event
-from topology.model.native import mypyc_attr
-from topology.model.operator import NEVER, Figures
+from topology.base.event import BYE, HEARTBEAT, PASSED, WATERMARK, Event
+from topology.base.native import mypyc_attr
+from topology.base.operator import NEVER, Figures
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

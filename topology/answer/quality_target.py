@@ -17,10 +17,10 @@ is wrong. The waiting strategy decides how long to wait, from the past delays of
 * A result that is emitted before MERGE has passed its end is `uncertain`.
 
 The target does not cover windows that are closed by `max_wait`, or without waiting for a source
-that is silent for `idle_ns` (`topology.waiting.budget`). So an outage does not delay other sources.
-`achieved_ppm` does cover these windows, and `missed_outside_target` counts the wrong ones. If
-`idle_ns` is at most `max_wait`, a silent source is awaited until `max_wait`, so windows get every
-event that arrives by then.
+that is silent for `idle_ns` (`topology.answer.waiting.budget`). So an outage does not delay other
+sources. `achieved_ppm` does cover these windows, and `missed_outside_target` counts the wrong
+ones. If `idle_ns` is at most `max_wait`, a silent source is awaited until `max_wait`, so windows
+get every event that arrives by then.
 
 Cost: about 5 us an event; O(sources) for each piece that counts, and for each instant between the
 end of a window and its emission. Memory and state: two tables per source, about 1 kB. Window
@@ -36,13 +36,13 @@ from typing import Any, ClassVar, Final
 from zlib import crc32
 
 from topology.answer.settings import QualityConfig
-from topology.model.event import BYE, Event
-from topology.model.native import mypyc_attr
-from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State, total
-from topology.model.saved import INT, PLAIN, SavedPart, Shape, ValueKind, tuple_of
-from topology.model.tables import read_rows, refuse_others
-from topology.waiting.budget import PPM
-from topology.waiting.driver import DRIVER, Closing, Decision, WindowDriver
+from topology.answer.waiting.budget import PPM
+from topology.answer.waiting.driver import DRIVER, Closing, Decision, WindowDriver
+from topology.base.event import BYE, Event
+from topology.base.native import mypyc_attr
+from topology.base.operator import NEVER, Changes, Figure, Figures, Plain, State, total
+from topology.state.saved import INT, PLAIN, SavedPart, Shape, ValueKind, tuple_of
+from topology.state.tables import read_rows, refuse_others
 
 PIECES: Final = 16
 FEWEST_PIECES: Final = 4

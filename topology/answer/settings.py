@@ -11,10 +11,12 @@ from typing import Annotated, Any, ClassVar, Final, Literal, cast
 
 from pydantic import Field, ValidationInfo
 
+from topology.answer.query.fields import SOURCE_KEY, KeyPath, strip_payload
 from topology.answer.rules import FINAL, Answer
-from topology.model.operator import NEVER
-from topology.model.paths import PATTERN, guess_path, parse_payload_path
-from topology.query.fields import SOURCE_KEY, KeyPath, strip_payload
+from topology.answer.waiting.budget import AccuracyBudget
+from topology.answer.waiting.policy import SlackPolicy
+from topology.base.operator import NEVER
+from topology.base.paths import PATTERN, guess_path, parse_payload_path
 from topology.spelling.problem import format_value, make_refusal
 from topology.spelling.section import Section, Unspelled
 from topology.spelling.values import (
@@ -29,8 +31,6 @@ from topology.spelling.values import (
     share,
     text,
 )
-from topology.waiting.budget import AccuracyBudget
-from topology.waiting.policy import SlackPolicy
 
 QualityMethod = Literal["mp", "aq", "ldop", "prob_slack", "event_driven", "mean_delay"]
 Uncertainty = Literal["plain", "ignore", "thesis3", "expected", "bounds"]
@@ -132,7 +132,7 @@ class QualityConfig(Section):
         """Return a fresh waiting strategy for windows of this length."""
         if self.built_by is not None:
             return cast("SlackPolicy", self.built_by(self, window_ns))
-        from topology.waiting.risk import RiskSlack
+        from topology.answer.waiting.risk import RiskSlack
 
         budget = AccuracyBudget((MILLION - self.accuracy_ppm) / MILLION)
         return RiskSlack(budget, idle_ns=self.idle_ns, max_sources=self.max_sources)

@@ -33,8 +33,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from topology.model.operator import NEVER
-from topology.model.saved import INT, Saved, Shape, list_of, record
+from topology.base.operator import NEVER
+from topology.state.saved import INT, Saved, Shape, list_of, record
 
 WHOLE: Final = 1_000_000
 """Parts per million."""

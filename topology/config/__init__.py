@@ -13,7 +13,6 @@ lines to their errors. The sections of operators are in the operators' own packa
 """
 
 from topology.answer.settings import QualityConfig as QualityConfig
-from topology.clock.settings import ClockConfig as ClockConfig
 from topology.config.fields import FieldsConfig as FieldsConfig
 from topology.config.file import TopicsConfig as TopicsConfig
 from topology.config.query import QueryConfig as QueryConfig
@@ -24,18 +23,19 @@ from topology.config.stages import StageConfig as StageConfig
 from topology.config.stream import HeaderConfig as HeaderConfig
 from topology.config.stream import StreamConfig as StreamConfig
 from topology.config.topology import Topology as Topology
-from topology.detector.settings import DetectorQuery as DetectorQuery
-from topology.detector.settings import SpeculateConfig as SpeculateConfig
-from topology.join.settings import JoinCondition as JoinCondition
-from topology.join.settings import JoinedValue as JoinedValue
-from topology.join.settings import JoinQuery as JoinQuery
-from topology.join.settings import SideConfig as SideConfig
-from topology.merge.settings import MergeConfig as MergeConfig
-from topology.pattern.settings import PatternQuery as PatternQuery
-from topology.pattern.settings import pattern as pattern
-from topology.reorder.settings import ReorderConfig as ReorderConfig
+from topology.order.clock.settings import ClockConfig as ClockConfig
+from topology.order.merge.settings import MergeConfig as MergeConfig
+from topology.order.reorder.settings import ReorderConfig as ReorderConfig
+from topology.queries.detector.settings import DetectorQuery as DetectorQuery
+from topology.queries.detector.settings import SpeculateConfig as SpeculateConfig
+from topology.queries.join.settings import JoinCondition as JoinCondition
+from topology.queries.join.settings import JoinedValue as JoinedValue
+from topology.queries.join.settings import JoinQuery as JoinQuery
+from topology.queries.join.settings import SideConfig as SideConfig
+from topology.queries.pattern.settings import PatternQuery as PatternQuery
+from topology.queries.pattern.settings import pattern as pattern
+from topology.queries.window.settings import Aggregate as Aggregate
+from topology.queries.window.settings import Window as Window
+from topology.queries.window.settings import WindowQuery as WindowQuery
 from topology.spelling.problem import Problem as Problem
 from topology.spelling.problem import TopologyError as TopologyError
-from topology.window.settings import Aggregate as Aggregate
-from topology.window.settings import Window as Window
-from topology.window.settings import WindowQuery as WindowQuery

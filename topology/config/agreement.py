@@ -10,10 +10,10 @@ from topology.answer.settings import BOUNDS, THESIS3, WithKey
 from topology.config.chains import chain_faults
 from topology.config.file import TopologyFile
 from topology.config.stages import MERGE
-from topology.join.settings import JoinQuery
+from topology.queries.join.settings import JoinQuery
+from topology.queries.window.settings import SLIDING, TUMBLING, WindowQuery
 from topology.spelling.problem import Fault, suggest
 from topology.spelling.values import TOPIC_NAME
-from topology.window.settings import SLIDING, TUMBLING, WindowQuery
 
 
 def header_faults(topology: TopologyFile) -> Iterator[Fault]:

@@ -1,14 +1,14 @@
 """Finds the queries whose results other queries read, and the faults of such chains.
 
 `reads` of a detector names queries, and the stream if the detector also reads its events. A result
-of a query is an event for those that read it (`topology.detector.result_event`). The type of this
-event is the INTO of a pattern, or else the query's name.
+of a query is an event for those that read it (`topology.queries.detector.result_event`). The type
+of this event is the INTO of a pattern, or else the query's name.
 
 A pattern reads other patterns of its stream by the type that their INTO names
-(`topology.pattern.run.level`). A detector may read other detectors. It may also read windows and
-patterns that run after the merge in the same stage. Results do not pass between stages as events:
-their corrections and the events of the other stage would not meet at a well-defined instant. No
-query reads itself, directly or through others.
+(`topology.queries.pattern.run.level`). A detector may read other detectors. It may also read
+windows and patterns that run after the merge in the same stage. Results do not pass between stages
+as events: their corrections and the events of the other stage would not meet at a well-defined
+instant. No query reads itself, directly or through others.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from topology.answer.settings import AnswerSettings, WithKey
 from topology.config.file import TopologyFile
 from topology.config.query import QueryConfig
 from topology.config.stages import DETECTOR, PATTERN, WINDOW
-from topology.detector.settings import DetectorQuery
-from topology.join.settings import JoinQuery
-from topology.pattern.settings import PatternQuery
+from topology.queries.detector.settings import DetectorQuery
+from topology.queries.join.settings import JoinQuery
+from topology.queries.pattern.settings import PatternQuery
 from topology.spelling.problem import Fault, suggest
 
 if TYPE_CHECKING:
-    from topology.pattern.tree.syntax import Query
+    from topology.queries.pattern.tree.syntax import Query
 
 
 def queries_read(topology: TopologyFile, query: AnswerSettings) -> dict[str, QueryConfig]:
@@ -61,7 +61,7 @@ def patterns_read(topology: TopologyFile, name: str) -> list[Query]:
     query = topology.queries[name]
     if not isinstance(query, PatternQuery):
         return []
-    from topology.pattern.tree.chained_queries import find_types_read
+    from topology.queries.pattern.tree.chained_queries import find_types_read
 
     patterns = _patterns_of(topology, *topology.streams_of(query))
     types = find_types_read(patterns)
@@ -92,7 +92,7 @@ def chain_faults(topology: TopologyFile) -> Iterator[Fault]:
         return
     # Importing the tree of patterns takes a tenth of the engine's import time, and most files have
     # no pattern.
-    from topology.pattern.tree.chained_queries import find_chain_errors
+    from topology.queries.pattern.tree.chained_queries import find_chain_errors
 
     for name, pattern in patterns.items():
         for read in patterns_read(topology, name):

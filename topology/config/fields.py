@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ValidationInfo
 
-from topology.query.zone import check_zone_name
+from topology.answer.query.zone import check_zone_name
+from topology.records.mapping import FIELD_PRESETS, PLACES, FieldPreset, Fields
+from topology.records.time_forms import NAMED, make_time_form
+from topology.records.where import parse_where
 from topology.spelling.problem import Fault, format_value, make_refusal
 from topology.spelling.section import Section
 from topology.spelling.values import Given, one_of
-from topology.wire.mapping import FIELD_PRESETS, PLACES, FieldPreset, Fields
-from topology.wire.time_forms import NAMED, make_time_form
-from topology.wire.where import parse_where
 
 Format = Literal["json", "avro", "protobuf", "bytes"]
 KeyFormat = Literal["json", "avro", "protobuf", "int64"]

@@ -10,6 +10,7 @@ from pydantic import Field, PrivateAttr, ValidationInfo
 from inorder.contract import UNIT_NS
 from topology.answer.rules import SPECULATE
 from topology.answer.settings import AnswerSettings
+from topology.base.user_functions import NOTHING, UserFunctions
 from topology.config.cut import Cut, choose_stages
 from topology.config.fields import Arrival
 from topology.config.groups import iter_topic_groups
@@ -24,9 +25,9 @@ from topology.config.stages import (
     read_stages,
 )
 from topology.config.stream import HeaderConfig, StreamConfig
-from topology.detector.settings import DetectorQuery
-from topology.join.settings import JoinQuery
-from topology.model.user_functions import NOTHING, UserFunctions
+from topology.queries.detector.settings import DetectorQuery
+from topology.queries.join.settings import JoinQuery
+from topology.records.checker import Reading
 from topology.spelling.problem import format_value, make_refusal
 from topology.spelling.section import Section, Unspelled
 from topology.spelling.values import (
@@ -42,7 +43,6 @@ from topology.spelling.values import (
     text,
     whole,
 )
-from topology.wire.checker import Reading
 
 Q = TypeVar("Q", bound=AnswerSettings)
 Delivery = Literal["exactly_once", "at_least_once"]

@@ -11,9 +11,10 @@ from typing import Annotated, Any, Final
 from pydantic import BeforeValidator, Discriminator, Tag
 
 from topology.answer.settings import AnswerSettings
-from topology.detector.settings import DetectorQuery
-from topology.join.settings import JoinQuery
-from topology.pattern.settings import PatternQuery
+from topology.queries.detector.settings import DetectorQuery
+from topology.queries.join.settings import JoinQuery
+from topology.queries.pattern.settings import PatternQuery
+from topology.queries.window.settings import WindowQuery
 from topology.spelling.problem import (
     Fault,
     find_nearest,
@@ -22,7 +23,6 @@ from topology.spelling.problem import (
     make_refusal_at,
     suggest,
 )
-from topology.window.settings import WindowQuery
 
 KINDS: Final[Mapping[str, type[AnswerSettings]]] = {
     each.kind: each for each in (WindowQuery, JoinQuery, PatternQuery, DetectorQuery)

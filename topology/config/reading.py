@@ -9,10 +9,10 @@ from typing import Any, Final, get_args, get_origin
 
 from pydantic import ValidationError
 
+from topology.base.user_functions import NOTHING, BadFunctions, Bring, UserFunctions
 from topology.config.query import KINDS, NO_KEY
 from topology.config.topology import Topology
-from topology.join.settings import SIDES
-from topology.model.user_functions import NOTHING, BadFunctions, Bring, UserFunctions
+from topology.queries.join.settings import SIDES
 from topology.spelling.problem import (
     Fault,
     Path,
@@ -73,7 +73,7 @@ QUERY: Final = ("queries", "*")
 def parse(source: str | bytes | Mapping[str, Any], bring: Bring | None = None) -> Topology:
     """Return the topology in `source`: YAML text, or the mapping that it represents.
 
-    `bring` loads the functions file that the topology names (`topology.model.user_functions`).
+    `bring` loads the functions file that the topology names (`topology.base.user_functions`).
 
     `TopologyError` is raised with all problems found, in the order of the file.
     """

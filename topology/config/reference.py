@@ -20,9 +20,9 @@ from typing import Any, Final
 import yaml
 from pydantic.fields import FieldInfo
 
+from topology.base.user_functions import Bring
 from topology.config.query import KINDS, kind_of
 from topology.config.reading import QUERY, SECTIONS, parse
-from topology.model.user_functions import Bring
 from topology.spelling.problem import Path, TopologyError
 from topology.spelling.section import Section
 from topology.spelling.values import BYTES_PER, MILLION, NS_PER, RATES

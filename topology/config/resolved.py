@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from inorder.contract import UNIT_NS
 from topology.answer.settings import WithTarget
-from topology.clock.settings import ClockConfig
 from topology.config.chains import allowed_lateness_ns
 from topology.config.file import Q
 from topology.config.stream import StreamConfig
-from topology.join.settings import JoinQuery
-from topology.wire.time_forms import make_time_form
+from topology.order.clock.settings import ClockConfig
+from topology.queries.join.settings import JoinQuery
+from topology.records.time_forms import make_time_form
 
 if TYPE_CHECKING:
     from topology.config.topology import Topology

@@ -58,7 +58,7 @@ CHAIN = (
     Link(JOIN, topic="joins"),
     Link(DETECTOR, topic="matches", is_rare=True),
 )
-"""All operators that a stage can name, in order. `topology.flow.registry` creates them."""
+"""All operators that a stage can name, in order. `topology.stage.registry` creates them."""
 
 _EXAMPLE: Final = "write [reorder, merge] or, without a topic in between, [reorder+merge]"
 

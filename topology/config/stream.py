@@ -12,7 +12,6 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from inorder.contract import PRESETS, HeaderNames, Preset, TimeUnit, find_clashes
-from topology.clock.settings import ClockConfig, Unsynced
 from topology.config.fields import (
     Arrival,
     FieldsConfig,
@@ -22,14 +21,15 @@ from topology.config.fields import (
     ZoneName,
 )
 from topology.config.schema import OF_A_SCHEMA, SchemaConfig
-from topology.merge.settings import MergeConfig
-from topology.reorder.settings import OF_IDS, ReorderConfig
+from topology.order.clock.settings import ClockConfig, Unsynced
+from topology.order.merge.settings import MergeConfig
+from topology.order.reorder.settings import OF_IDS, ReorderConfig
+from topology.records.mapping import PLACES, DecimalSign, Fields
+from topology.records.time_forms import make_time_form
+from topology.records.where import TIMESTAMP
 from topology.spelling.problem import Fault
 from topology.spelling.section import Section, Unspelled, key_of
 from topology.spelling.values import Flag, TopicName, one_of, or_nothing, text
-from topology.wire.mapping import PLACES, DecimalSign, Fields
-from topology.wire.time_forms import make_time_form
-from topology.wire.where import TIMESTAMP
 
 _Name = Annotated[
     str,

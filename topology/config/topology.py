@@ -10,15 +10,15 @@ from pydantic import ValidationInfo, model_validator
 from topology.config.agreement import faults
 from topology.config.file import TopologyFile
 from topology.config.user_functions import make_user_functions
-from topology.detector.settings import DetectorQuery
-from topology.pattern.settings import PatternQuery
+from topology.queries.detector.settings import DetectorQuery
+from topology.queries.pattern.settings import PatternQuery
+from topology.queries.window.settings import WindowQuery
 from topology.spelling.problem import Fault, Problem, TopologyError
 from topology.spelling.values import MAX_INT, user_functions_of
-from topology.window.settings import WindowQuery
 
 if TYPE_CHECKING:
-    from topology.pattern.tree.syntax import Query
-    from topology.window.aggregates.custom import Function
+    from topology.queries.pattern.tree.syntax import Query
+    from topology.queries.window.aggregates.custom import Function
 
 
 GIVE: Final = "pass it to with_functions"
@@ -83,7 +83,7 @@ class Topology(TopologyFile):
             raise TopologyError(problems)
 
     def _unknown_function_problems(self) -> Iterator[Problem]:
-        from topology.window.aggregates.built_in import BUILT_IN
+        from topology.queries.window.aggregates.built_in import BUILT_IN
 
         own = self.user_functions
         for name, query in self.queries.items():
@@ -103,8 +103,8 @@ class Topology(TopologyFile):
     def _pattern_problems(self, path: str, pattern: Query) -> Iterator[Problem]:
         # Importing the pattern language takes as long as everything else, and most files have no
         # pattern.
-        from topology.pattern.language.check import check
-        from topology.pattern.tree.errors import QueryRefused
+        from topology.queries.pattern.language.check import check
+        from topology.queries.pattern.tree.errors import QueryRefused
 
         try:
             check(pattern, functions=self.user_functions.functions)

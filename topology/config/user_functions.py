@@ -1,4 +1,4 @@
-"""Checks the user's functions (`topology.model.user_functions`) before anything runs.
+"""Checks the user's functions (`topology.base.user_functions`) before anything runs.
 
 The checks are the same for functions from a file, from `Topology.with_functions` and from `parse`.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from topology.model.user_functions import NAME, BadFunctions, UserFunctions
+from topology.base.user_functions import NAME, BadFunctions, UserFunctions
 from topology.spelling.problem import Problem, TopologyError
 
 if TYPE_CHECKING:
-    from topology.window.aggregates.custom import Function
+    from topology.queries.window.aggregates.custom import Function
 
 KINDS: Final = ("aggregates", "functions", "detectors")
 
@@ -38,10 +38,10 @@ def faults(brought: UserFunctions) -> Iterator[Wrong]:
     `init` of each aggregate is called once, and so is the function for the first state of each
     detector.
     """
-    from topology.detector.detector import behaviour_of
-    from topology.pattern.compile.values import FUNCTIONS
-    from topology.window.aggregates.built_in import BUILT_IN
-    from topology.window.aggregates.custom import Function
+    from topology.queries.detector.detector import behaviour_of
+    from topology.queries.pattern.compile.values import FUNCTIONS
+    from topology.queries.window.aggregates.built_in import BUILT_IN
+    from topology.queries.window.aggregates.custom import Function
 
     given: dict[str, Any] = brought._asdict()  # Users may pass any values.
     unfit = [kind for kind, found in given.items() if not isinstance(found, Mapping)]

@@ -15,8 +15,8 @@ import ast
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
+from topology.base.user_functions import BadFunctions, Texts
 from topology.config.user_functions import name_faults
-from topology.model.user_functions import BadFunctions, Texts
 
 TRUST: Final = "write {0} = {{'name': ...}}, or let the file be run: inorder check --trust"
 

@@ -27,8 +27,8 @@ from pydantic import BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import core_schema
 
 from inorder import contract
-from topology.model.paths import format_path
-from topology.model.user_functions import NOTHING, UserFunctions
+from topology.base.paths import format_path
+from topology.base.user_functions import NOTHING, UserFunctions
 from topology.spelling.problem import Fault, format_value, make_refusal, make_refusal_at, suggest
 
 

@@ -14,10 +14,10 @@ from agents.watch.decisions import Decisions
 from agents.watch.metrics.wait_counts import count_data
 from agents.watch.metrics.worker import TIME, Metrics, PlaceMetrics
 from agents.watch.unhealthy import Read, UnhealthySources, count_none
-from topology.model.event import Event
-from topology.model.field_use import FieldUse
-from topology.model.operator import Figures
-from topology.model.outcome import Gap, Malformed, Report, Step
+from topology.base.event import Event
+from topology.base.field_use import FieldUse
+from topology.base.operator import Figures
+from topology.base.outcome import Gap, Malformed, Report, Step
 
 NO_STREAM = ""
 """Stream name for dead letters whose stream could not be read."""

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
-from topology.model.event import DATA, Event
+from topology.base.event import DATA, Event
 
 EDGES_MS: Final = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 60_000)
 _EDGES_NS: Final = tuple(edge * 1_000_000 for edge in EDGES_MS)

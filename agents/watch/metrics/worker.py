@@ -12,7 +12,7 @@ The balance of each stage, stream and partition, at any time between two batches
 
     records_in = emitted + late + duplicate + dead + held
 
-A figure `<operator>_<name>` of a chain (topology.model.operator, `figures`) is the family
+A figure `<operator>_<name>` of a chain (topology.base.operator, `figures`) is the family
 `inorder_<operator>_<name>`: a counter if it only grows, else a gauge. A figure whose name ends in
 `_ns` is exposed in seconds, a point in time as seconds since 1970.
 
@@ -41,13 +41,13 @@ from agents.watch.deaths import MAX_REASONS, OTHER, Deaths
 from agents.watch.metrics.wait_counts import EDGES_MS, WaitCounts, waits_of
 from agents.watch.sentences import describe_left_out
 from agents.watch.unhealthy import UnhealthySources, late_families
-from topology.flow.registry import figures as figures_of_all
-from topology.flow.unmet import Unmet
-from topology.model.event import DATA, Event
-from topology.model.field_use import FieldUse
-from topology.model.operator import Figures
-from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
-from topology.model.result import Finding, Overflow
+from topology.base.event import DATA, Event
+from topology.base.field_use import FieldUse
+from topology.base.operator import Figures
+from topology.base.outcome import Duplicate, Gap, Late, Malformed, Report, Step
+from topology.base.result import Finding, Overflow
+from topology.stage.registry import figures as figures_of_all
+from topology.stage.unmet import Unmet
 
 log = logging.getLogger(__name__)
 

@@ -19,9 +19,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from agents.watch.deaths import join_counts
 from agents.watch.page.sources import IN_ORDER, choose_sources
 from agents.watch.sentences import describe_scattered, what_helps, why_held, why_late
+from topology.base.late import CAUSES
+from topology.base.result import EMIT
 from topology.config.stages import operators_named
-from topology.model.late import CAUSES
-from topology.model.result import EMIT
 
 MAX_BLOCKERS: Final = 200
 MAX_PARTITIONS: Final = 500
@@ -169,9 +169,12 @@ def _describe_stages(
 
 
 def _is_decided_in(stage: str, reason: str) -> bool:
-    """Return whether an operator of the stage decides that an event is late for this reason."""
+    """Return whether an operator of the stage decides that an event is late for this reason.
+
+    The third part of `topology.order.merge...` is the operator.
+    """
     cause = CAUSES.get(reason)
-    return cause is None or cause.decided_in.split(".")[1] in operators_named(stage)
+    return cause is None or cause.decided_in.split(".")[2] in operators_named(stage)
 
 
 def _list_owned(partitions: Explained) -> list[View]:

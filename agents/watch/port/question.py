@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from topology.model.event import NO_EPOCH
+from topology.base.event import NO_EPOCH
 
 LONGEST_NAME: Final = 1_000
 LARGEST: Final = (1 << 63) - 1

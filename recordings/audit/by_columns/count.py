@@ -22,8 +22,8 @@ from recordings.audit.machine import Machine
 from recordings.audit.numbers import MAX_GAPS
 from recordings.audit.plain_jobs import MAX_WINDOWS
 from recordings.audit.spool import NONE, Spool
-from topology.model.stamp_clock import StampClock
-from topology.wire.checker import AS_WRITTEN
+from topology.base.stamp_clock import StampClock
+from topology.records.checker import AS_WRITTEN
 
 FAR_NS: Final = 1 << 61
 """The largest time and duration of a countable table, so that no sum of a few exceeds int64."""

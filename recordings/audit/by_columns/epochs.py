@@ -1,8 +1,8 @@
 """Find the epochs of the rows of a table, with the results of `recordings.audit.judged_epochs`.
 
 A source has not restarted if its timestamps rise with its numbers, and equal numbers have equal
-timestamps. Then no event is a suspect (`topology.reorder.trial`). If this is so for all sources,
-all epochs are 0. Otherwise REORDER judges all rows, since its waits depend on all sources.
+timestamps. Then no event is a suspect (`topology.order.reorder.trial`). If this is so for all
+sources, all epochs are 0. Otherwise REORDER judges all rows, since its waits depend on all sources.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from recordings.audit.counting import MAX_MACHINES
 from recordings.audit.judged_epochs import BATCH_ROWS, STREAM, EpochJudge
 from recordings.audit.spool import NONE
 from recordings.audit.wraps import Wraps
-from topology.model.event import NO_EPOCH, Event
+from topology.base.event import NO_EPOCH, Event
 
 
 def epochs_of(columns: Columns, at_ns: Ints) -> Ints:

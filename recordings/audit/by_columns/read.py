@@ -32,9 +32,9 @@ from recordings.parquet_values import find_instant_columns
 from recordings.row import BATCH_ROWS, refuse_missing
 from recordings.rows import BYTE_ORDER_MARK, MAX_CELL_CHARS, MAX_LINE_BYTES, csv_lines
 from recordings.values import FileMapping, cells_row
-from topology.model.outcome import Malformed
-from topology.wire.checker import SHORT
-from topology.wire.reasons import WireFault
+from topology.base.outcome import Malformed
+from topology.records.checker import SHORT
+from topology.records.reasons import WireFault
 
 PART_BYTES: Final = 4 << 20
 """The least number of bytes of a part of a CSV file; it ends with a line."""

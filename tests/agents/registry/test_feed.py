@@ -24,7 +24,7 @@ from codec.values.registered import RegisteredSchemas
 from tests.codec.values.protobufs import file_descriptor, message_class
 from tests.kit.registry import Registry, serving
 from tests.waiting import calm_s, until
-from topology.wire.values import ValueFault
+from topology.records.values import ValueFault
 
 SUBJECT = "telemetry-value"
 SCHEMA: dict[str, Any] = {

@@ -18,15 +18,15 @@ from agents.kafka.broker_times import BrokerTimes, Probe
 from agents.kafka.log_reader import LogReader
 from agents.kafka.partition_queue import End, FetchRequest, GroupBatch, PolledBatch
 from agents.kafka.stage_topics import ORDERED, SEQUENCED, changelog_topic, has_work, inputs_of
+from agents.restore.history import Histories
+from agents.restore.restoring import FoundState
 from agents.stage.arrangement import Arrangement, arrange, topics_of
 from agents.stage.delivery import Checkpoint, CommitFailed, Delivery
-from agents.stage.history import Histories
-from agents.stage.partition import Partition
-from agents.stage.restoring import FoundState
 from agents.state import changelog
 from agents.state.changelog import OnProgress
 from agents.state.local_copy import LocalCopy
 from agents.state.stores.seal import StateTally
+from agents.task.partition import Partition
 from tests.agents.records import FakeBatch, FakeRecord, Put, batch_of, close, put_into, services_of
 from tests.agents.state.stores.memory import apply_to
 from topology.config import Topology

@@ -13,7 +13,7 @@ from agents.stage.outlet import OrderedOutlet, SequencedOutlet
 from tests.agents.records import arranged
 from topology.config import Topology
 from topology.config.change import find_differences, format_refusals
-from topology.flow.stage import Stage
+from topology.stage.stage import Stage
 
 SPLIT = ("[reorder, merge+window]", "merge+window", "events.sequenced")
 FUSED = ("[reorder+merge+window+pattern]", "reorder+merge+window+pattern", "events.raw")

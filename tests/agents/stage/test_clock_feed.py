@@ -26,8 +26,8 @@ from agents.state.stores.store import StoreName
 from cli.local.embedded import PARTITIONS, EmbeddedBroker
 from tests.services import SharedKafka, UniqueName
 from tests.waiting import until
-from topology.clock.drift_table import KEPT, DriftTable
-from topology.model.sample import Declared, Sample
+from topology.base.sample import Declared, Sample
+from topology.order.clock.drift_table import KEPT, DriftTable
 
 pytestmark = pytest.mark.kafka
 

@@ -27,9 +27,9 @@ from tests.agents.records import arranged
 from tests.codec.values.protobufs import descriptor_set, message_class
 from tests.kit.registry import Registry
 from tests.seeds import seeds_of_today
+from topology.base.outcome import Malformed
+from topology.base.payload import UNREADABLE, read_payload
 from topology.config import Topology, parse
-from topology.model.outcome import Malformed
-from topology.model.payload import UNREADABLE, read_payload
 
 FIELDS = "fields: {source: payload.device, seq: payload.n, ts: payload.at}"
 FIELDS_OF_SCHEMA: list[dict[str, Any]] = [

@@ -20,12 +20,12 @@ from agents.stage.outbox import Headers
 from agents.state.held import notes_of
 from agents.state.notes import Note, apply_note
 from tests.agents.records import SOUND, FakeRecord
+from topology.base.event import DEAD, PROGRESS, Event
 from topology.config import HeaderConfig
-from topology.flow.registry import FIRST_PLACE
-from topology.model.event import DEAD, PROGRESS, Event
-from topology.wire.checker import Reading
-from topology.wire.header_reader import HeaderReader
-from topology.wire.header_writer import HeaderWriter
+from topology.records.checker import Reading
+from topology.records.header_reader import HeaderReader
+from topology.records.header_writer import HeaderWriter
+from topology.stage.registry import FIRST_PLACE
 
 MAX = 1_000
 READER = HeaderReader(HeaderConfig())

@@ -22,13 +22,13 @@ from recordings.topic_lines import record_line
 from recordings.values import FileMapping
 from tests.agents.records import FakeRecord
 from tests.kit.conformance import cases_of
+from topology.base.event import DEAD, NO_EPOCH, Event
+from topology.base.outcome import Duplicate
 from topology.config import FieldsConfig, ReorderConfig, StreamConfig, Topology
-from topology.model.event import DEAD, NO_EPOCH, Event
-from topology.model.outcome import Duplicate
-from topology.reorder.operator import Reorder
-from topology.wire.checker import AS_WRITTEN, digest_of_id
-from topology.wire.line_reader import LineReader, Row
-from topology.wire.where import Where
+from topology.order.reorder.operator import Reorder
+from topology.records.checker import AS_WRITTEN, digest_of_id
+from topology.records.line_reader import LineReader, Row
+from topology.records.where import Where
 
 STAMP_MS = 6_000
 MASTER = bytes(range(32))

@@ -18,13 +18,13 @@ from agents.stage.outlet import (
 )
 from tests.agents.records import SOUND, FakeBatch, FakeRecord, Put, put_into, taken
 from tests.sinks.written import WRITTEN
+from topology.base.event import BLOCKED, HEARTBEAT, PROGRESS, WATERMARK, Event
+from topology.base.outcome import Duplicate, Gap, Late, Malformed, Report
+from topology.base.result import Member, Overflow, Result
 from topology.config import HeaderConfig
 from topology.config.file import TopicsConfig
-from topology.model.event import BLOCKED, HEARTBEAT, PROGRESS, WATERMARK, Event
-from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report
-from topology.model.result import Member, Overflow, Result
-from topology.wire.header_writer import HeaderWriter
-from topology.wire.json_lines import encode_line, make_result_line
+from topology.records.header_writer import HeaderWriter
+from topology.records.json_lines import encode_line, make_result_line
 
 WRITER = HeaderWriter(HeaderConfig())
 TARGETS = {"pitch": ("out", 3), "court": ("out", 1), "field": ("out", 3)}

@@ -11,11 +11,11 @@ import pytest
 
 from agents.kafka.partition_queue import End, FetchRequest
 from agents.stage.arrival import NS_PER_MS, ArrivalClock
-from agents.stage.partition import Partition
 from agents.stage.playback import MOST_AHEAD_MS, Playback
+from agents.task.partition import Partition
 from inorder.playback import GRACE_MS, OVER, decode, encode
 from tests.agents.records import arranged, batch_of, services_of
-from tests.agents.stage.test_partition import SOURCE, TOPOLOGY, Delivery, partition_of
+from tests.agents.task.test_partition import SOURCE, TOPOLOGY, Delivery, partition_of
 
 CREATE_TIME = 0
 S_NS = 10**9

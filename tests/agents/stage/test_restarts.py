@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from agents.stage.rebuilding import StateParts
+from agents.restore.rebuilding import StateParts
 from agents.state import changelog
 from agents.state.held import HeldPages
 from agents.state.notes import apply_note
@@ -25,13 +25,13 @@ from tests.kit.runs import cut
 from tests.seeds import TODAY
 from tests.simulation.test_simulation import READER, SIZES, WRITER, progress
 from tests.simulation.world import World
-from tests.topology.merge.test_one_instant import with_copies
+from tests.topology.order.merge.test_one_instant import with_copies
+from topology.base.event import Event, copy_event
+from topology.base.outcome import Step
 from topology.config import Topology
 from topology.config.stages import DETECTOR, JOIN, MERGE, PATTERN, WINDOW
-from topology.flow.lanes import lanes_of
-from topology.flow.stage import Stage
-from topology.model.event import Event, copy_event
-from topology.model.outcome import Step
+from topology.stage.lanes import lanes_of
+from topology.stage.stage import Stage
 
 LANES: Final = 3
 ALL_SEEDS: Final = ((2, 3), (4, 5), (8, 12))

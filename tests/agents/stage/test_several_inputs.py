@@ -20,21 +20,21 @@ from prometheus_client import CollectorRegistry
 
 from agents.kafka.partition_queue import End
 from agents.registry.feed import SchemaFeed
-from agents.stage.handler import StageHandler
 from agents.stage.outlet import partition_of
+from agents.task.handler import StageHandler
 from agents.watch import overdue
 from agents.watch.metrics.worker import Metrics
 from agents.watch.watchdog import Watchdog
 from cli.run.from_backfill import Backfilled
 from inorder.header_writer import HeaderWriter
 from tests.agents.records import FakeRecord, arranged, batch_of, close
+from tests.agents.restore.test_history import assert_alike, dumped, replayed, said
 from tests.agents.stage.chain import MS, Chain, Logs
-from tests.agents.stage.test_history import assert_alike, dumped, replayed, said
 from tests.spark_analytics.backfill.outputs import left_off, tabled
+from topology.base.event import PROGRESS, Event
 from topology.config import HeaderConfig, Topology, parse
-from topology.flow.alignment import Alignment
-from topology.flow.lanes import Lanes
-from topology.model.event import PROGRESS, Event
+from topology.stage.alignment import Alignment
+from topology.stage.lanes import Lanes
 
 BEGIN_MS = 1_700_000_000_000
 REORDER = "reorder: {rule: fixed, max_wait: 400ms}"

@@ -13,16 +13,16 @@ import pytest
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.partition_queue import End, FetchRequest, GroupBatch, PolledBatch, steady_ns
-from agents.stage import partition
 from agents.stage.arrival import LOG_APPEND_TIME
 from agents.stage.input_lag import SILENT_AFTER_NS
 from agents.stage.lane import Lane
-from agents.stage.partition import READ_AHEAD_NS, Partition
+from agents.task import partition
+from agents.task.partition import READ_AHEAD_NS, Partition
 from tests.agents.records import FakeRecord, arranged, services_of
 from tests.agents.stage.chain import Chain, LaneAhead
-from tests.agents.stage.test_partition import Delivery
+from tests.agents.task.test_partition import Delivery
+from topology.base.event import NO_EPOCH
 from topology.config import parse
-from topology.model.event import NO_EPOCH
 
 TEXT = "streams: {default: {clock: {unsynced: trust}}}\nstages: [reorder+merge]\nstate: memory\n"
 LANES = [TopicPartition("events.raw", number) for number in range(3)]

@@ -18,8 +18,8 @@ from agents.kafka.broker_times import Probe
 from agents.kafka.partition_queue import End, FetchRequest
 from inorder.header_writer import HeaderWriter
 from tests.agents.records import FakeRecord, Put, batch_of, close
+from tests.agents.restore.test_history import log_of, text_of
 from tests.agents.stage.chain import Chain, Wall
-from tests.agents.stage.test_history import log_of, text_of
 from tests.seeds import seeds_of_today
 from topology.config import HeaderConfig, parse
 

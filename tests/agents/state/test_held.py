@@ -22,11 +22,11 @@ from agents.state.notes import Note, Spilled
 from tests.kit.places import places_of
 from tests.kit.runs import cut
 from tests.simulation.world import World
+from topology.base.event import DATA, DEAD, Event
 from topology.config import Topology, parse
-from topology.flow.lanes import lanes_of, number_of
-from topology.flow.ledger import Ledger
-from topology.flow.stage import Stage
-from topology.model.event import DATA, DEAD, Event
+from topology.stage.lanes import lanes_of, number_of
+from topology.stage.ledger import Ledger
+from topology.stage.stage import Stage
 
 TOPOLOGY = parse("streams: {default: {reorder: {max_jump: 1000}}}")
 SECOND_NS = 1_000_000_000
@@ -61,7 +61,7 @@ def batches(events: list[Event], rng: Random) -> Iterator[list[Event]]:
 
 
 class Book:
-    """A stage with its pages (agents.stage.partition_state), and their changelog."""
+    """A stage with its pages (agents.restore.partition_state), and their changelog."""
 
     def __init__(
         self,

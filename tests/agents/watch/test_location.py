@@ -9,10 +9,10 @@ import pytest
 from agents.watch.decisions import COPY, DEAD, DIFFERS, GIVEN_UP, SENT_ON, TURNED_AWAY, Decisions
 from agents.watch.location import ASK_ANOTHER, WHY_GIVEN_UP, WORDS, explain_event, is_informative
 from agents.watch.port.question import LARGEST, NoQuestion, Question, parse_question
-from topology.model import outcome
-from topology.model.event import NO_EPOCH, Event
-from topology.model.late import MERGE_IDLE
-from topology.model.outcome import TIMEOUT, Duplicate, Gap, Late, Malformed
+from topology.base import outcome
+from topology.base.event import NO_EPOCH, Event
+from topology.base.late import MERGE_IDLE
+from topology.base.outcome import TIMEOUT, Duplicate, Gap, Late, Malformed
 
 MS = 1_000_000
 NOW = 1_000 * MS

@@ -9,11 +9,11 @@ import pytest
 from agents.watch import overdue
 from agents.watch.overdue import Overdue, describe_wait, longest_wait_s
 from tests.kit.clock import Clock
+from topology.base.event import PROGRESS, Event
 from topology.config import parse
-from topology.flow.lanes import Lanes
-from topology.flow.registry import ALIGN_PLACE
-from topology.flow.stage import Stage
-from topology.model.event import PROGRESS, Event
+from topology.stage.lanes import Lanes
+from topology.stage.registry import ALIGN_PLACE
+from topology.stage.stage import Stage
 
 S = 1_000_000_000
 TEXT = """\

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from agents.watch.deaths import MAX_REASONS, OTHER, Deaths, join_counts
 from agents.watch.metrics.worker import Metrics
 from agents.watch.stage_log import StageLog
-from topology.model.outcome import Malformed
+from topology.base.outcome import Malformed
 
 A = TopicPartition("raw", 0)
 STAGE = "reorder"

@@ -22,13 +22,13 @@ from agents.watch.metrics.partition import PartitionMetrics
 from agents.watch.metrics.worker import Metrics
 from agents.watch.page.sources import MAX_LATE, choose_sources
 from agents.watch.unhealthy import UnhealthySources
-from topology.clock import operator as clock
+from topology.base.event import Event
+from topology.base.late import GAP, OLD_EPOCH
+from topology.base.outcome import Duplicate, Gap, Late, Report, Step
 from topology.config import parse
 from topology.config.stages import list_operators
-from topology.flow.stage import Stage
-from topology.model.event import Event
-from topology.model.late import GAP, OLD_EPOCH
-from topology.model.outcome import Duplicate, Gap, Late, Report, Step
+from topology.order.clock import operator as clock
+from topology.stage.stage import Stage
 
 # -- the explanation -------------------------------------------------------------------------------
 

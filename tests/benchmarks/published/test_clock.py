@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from benchmarks.published.clock import ThesisClock
-from tests.topology.clock.rounds import AT, MS, S, burst, golden, numbers, round_at
-from topology.clock.cell import SYNCED, UNSYNCED
+from tests.topology.order.clock.rounds import AT, MS, S, burst, golden, numbers, round_at
+from topology.base.sample import Sample
 from topology.config import ClockConfig
-from topology.model.sample import Sample
+from topology.order.clock.cell import SYNCED, UNSYNCED
 
 
 def thesis() -> ThesisClock:

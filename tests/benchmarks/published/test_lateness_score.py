@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 
 from tests.benchmarks.published.lateness_score import LatenessScore
-from tests.topology.pattern.following import compiled, current
-from tests.topology.pattern.generate import of_text
+from tests.topology.queries.pattern.following import compiled, current
+from tests.topology.queries.pattern.generate import of_text
 
 ARRIVED = "b1 b2 b11 a3 c10 a4 a6 c20 a5 a18 a7 b8 a17 a9 b12 a13 b14 b16 a15 c19 a21"
 """mini_full of LimeCEP (github.com/KyraStyl/LimeCEP, full-ooo), as it arrives."""

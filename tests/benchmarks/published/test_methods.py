@@ -13,12 +13,12 @@ from benchmarks.published.mp_k_slack import MPKSlack
 from benchmarks.published.reorder import PacedReorder
 from benchmarks.published.waits import QUALITY
 from tests.kit.k_slack import KSlack
+from topology.answer.waiting.risk import RiskSlack
+from topology.base.operator import Operator
 from topology.config import Topology
-from topology.flow.ledger import Ledger
-from topology.flow.registry import chain_of
-from topology.model.operator import Operator
-from topology.reorder.by_time import ReorderByTime
-from topology.waiting.risk import RiskSlack
+from topology.order.reorder.by_time import ReorderByTime
+from topology.stage.ledger import Ledger
+from topology.stage.registry import chain_of
 
 QUERY = "streams: {a: {}}\nqueries: {q: {window: tumbling 1s, aggregate: {n: count()}"
 

@@ -6,7 +6,7 @@ from benchmarks.workloads.machines import BEGIN_NS, MS, S, plant
 from cli.audit.remarks import remarks
 from recordings.audit.findings import Asked, audit
 from recordings.audit.row import ONE_ORDER, AuditRow, OrderRule
-from topology.model.outcome import Malformed
+from topology.base.outcome import Malformed
 
 ASKED = Asked(60 * S, (0,), ONE_ORDER, arrives=True)
 

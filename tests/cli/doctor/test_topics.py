@@ -34,9 +34,9 @@ from cli.local.ports import free_ports
 from tests.cli.invoking import inorder
 from tests.end_to_end.setting import Setting, settle
 from tests.services import SharedKafka, UniqueName
+from topology.base.user_functions import UserFunctions
 from topology.config import Topology, parse, parse_with
-from topology.detector.detector import Detector
-from topology.model.user_functions import UserFunctions
+from topology.queries.detector.detector import Detector
 
 TOPOLOGY = parse("streams: {default: {}}\nstages: [reorder, merge]\ntopics: {partitions: 2}\n")
 SETTINGS = {

@@ -86,7 +86,7 @@ def test_query_without_stage_warns(tmp_path: Path) -> None:
 FORMULAS = """\
 import pathlib
 pathlib.Path(__file__).with_name("was_run").touch()
-from topology.window import Function
+from topology.queries.window import Function
 def distance(a, b, *, scale=1):
     return abs(a - b)
 aggregates = {"spread": Function(list, list, list)}

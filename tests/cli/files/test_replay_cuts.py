@@ -17,7 +17,7 @@ from recordings.replayed import replay_lines
 from recordings.summary import Summary
 from tests.seeds import seeds_of_today
 from topology.config import Topology, parse
-from topology.flow.instants import whole_instants
+from topology.stage.instants import whole_instants
 
 SEEDS = seeds_of_today(2)
 MS = 1_000_000
@@ -103,7 +103,7 @@ def test_batch_size_changes_nothing(
         path = recording(tmp_path / f"{seed}.jsonl", seed)
         answers = []
         for lines in (256, 64, 1):
-            monkeypatch.setattr("topology.flow.batches.BATCH", lines)
+            monkeypatch.setattr("topology.stage.batches.BATCH", lines)
             answers.append(printed(topology(kind), path))
         assert answers[0] == answers[1] == answers[2], f"seed {seed}"
         count += sum(b'"kind":"event"' not in line for line in answers[0])

@@ -20,10 +20,10 @@ from recordings.lines import read_lines
 from recordings.topic_lines import _event_line
 from tests.cli.invoking import inorder, json_lines, text_file
 from tests.inorder.records import Topic
+from topology.base.event import Event
+from topology.base.outcome import Malformed
 from topology.config import parse
-from topology.model.event import Event
-from topology.model.outcome import Malformed
-from topology.wire.line_reader import LineReader, Row
+from topology.records.line_reader import LineReader, Row
 
 TOPOLOGY = """\
 streams:

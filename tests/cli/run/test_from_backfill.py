@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from aiokafka.structs import TopicPartition
 
+from agents.restore.history import History
 from agents.stage.arrangement import Arrangement, arrange, topics_of
-from agents.stage.history import History
 from agents.state.changelog import StateRefused
 from cli.run.from_backfill import Backfilled
 from cli.topology_file import Refused
@@ -25,14 +25,14 @@ from spark_analytics.backfill.resuming import Resumed, TableForm
 from spark_analytics.backfill.state import GroupState, pack, unpack
 from spark_analytics.executors.setting import Setting, digests
 from tests.cli.invoking import Answer, inorder, text_file
+from topology.base.event import Event
+from topology.base.outcome import Malformed
+from topology.base.sample import Declared
 from topology.config import parse
-from topology.flow.lanes import lane_of, offset_in_lane
-from topology.flow.replay import SavedReplay
-from topology.model.event import Event
-from topology.model.outcome import Malformed
-from topology.model.sample import Declared
-from topology.wire.line_reader import Content
-from topology.wire.marked import StateUnreadable
+from topology.records.line_reader import Content
+from topology.records.marked import StateUnreadable
+from topology.stage.lanes import lane_of, offset_in_lane
+from topology.stage.replay import SavedReplay
 
 PLAIN = "streams: {a: {input: raw}, b: {input: raw}}\ntopics: {partitions: 1}\n"
 BY_STREAM = "streams: {a: {input: raw, keyed_by: stream}, b: {input: raw, keyed_by: stream}}\n"

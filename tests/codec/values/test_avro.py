@@ -17,7 +17,7 @@ import pytest
 from codec.values import avro
 from codec.values.schema_fault import SchemaFault
 from tests.seeds import seeds_of_today
-from topology.wire.values import UNDECODABLE, Timestamp, ValueFault
+from topology.records.values import UNDECODABLE, Timestamp, ValueFault
 
 NOW = datetime(2026, 9, 21, 12, 0, 0, 123456, UTC)
 NOW_NS = int(NOW.timestamp()) * 10**9 + 123_456_000

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from codec.values.json import UNREADABLE, decode, make_pick, odd_number
 from codec.values.payloads import decode_json, make_reader
-from topology.wire import values
-from topology.wire.values import UNDECODABLE, Pick, ValueFault
+from topology.records import values
+from topology.records.values import UNDECODABLE, Pick, ValueFault
 
 
 @pytest.mark.parametrize(

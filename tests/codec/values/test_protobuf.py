@@ -13,7 +13,7 @@ from tests.codec.values.protobufs import descriptor_set, file_descriptor, messag
 from tests.codec.values.test_avro import assert_strangers_bytes_are_refused
 from tests.recordings.test_encoded import delimited
 from tests.seeds import seeds_of_today
-from topology.wire.values import UNDECODABLE, Timestamp, ValueFault
+from topology.records.values import UNDECODABLE, Timestamp, ValueFault
 
 Telemetry = message_class()
 DECODE = protobuf.make_message_decoder(descriptor_set(), "plant.Telemetry")

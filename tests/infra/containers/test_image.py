@@ -35,7 +35,7 @@ def is_ready(engine: Engine, name: str) -> bool:
 def test_image_is_compiled_and_has_no_pip(engine: Engine, image: str) -> None:
     """An unprivileged user runs the image, whose size is below 600 MiB."""
     code = (
-        "from codec import native; from topology.pattern.run import engine;"
+        "from codec import native; from topology.queries.pattern.run import engine;"
         " from importlib.util import find_spec; print(engine.__file__, find_spec('pip'))"
     )
     told = engine.docker("run", "--rm", "--entrypoint", "python", image, "-c", code)

@@ -22,7 +22,7 @@ from inorder.sync.packet import (
     source_fault,
 )
 from inorder.sync.reason import Reason
-from topology.model.sample import Sample
+from topology.base.sample import Sample
 
 UINT32 = st.integers(0, 2**32 - 1)
 UINT64 = st.integers(0, 2**64 - 1)

@@ -12,8 +12,8 @@ from math import ceil
 from typing import Any, Final
 
 from recordings.audit.row import AuditRow
-from tests.topology.reorder import oracle_waits as waits
-from tests.topology.reorder.oracle import Arrival, reorder
+from tests.topology.order.reorder import oracle_waits as waits
+from tests.topology.order.reorder.oracle import Arrival, reorder
 
 WAIT_NS: Final = 500_000_000
 """The default of `reorder.max_wait`."""

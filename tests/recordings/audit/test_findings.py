@@ -23,7 +23,7 @@ from recordings.audit.wraps import Wraps
 from tests.end_to_end.recordings import recorded
 from tests.recordings.audit.oracle import brute_force, pruned
 from tests.seeds import seeds_of_today
-from topology.reorder.settings import SeqRange
+from topology.order.reorder.settings import SeqRange
 
 ASKED = Asked(60 * S, (0, 1 * S, 5 * S, 30 * S), ONE_ORDER, arrives=True)
 

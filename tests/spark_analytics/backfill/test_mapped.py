@@ -22,9 +22,9 @@ from tests.spark_analytics.backfill.outputs import assert_replayed, backfill
 from tests.spark_analytics.backfill.test_archived import archive_of, dumped
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import Record
-from topology.model.event import NO_EPOCH, Event
-from topology.model.outcome import Malformed
-from topology.wire.line_reader import LineReader, Row
+from topology.base.event import NO_EPOCH, Event
+from topology.base.outcome import Malformed
+from topology.records.line_reader import LineReader, Row
 
 pytestmark = [*SPARK]
 

@@ -46,7 +46,7 @@ from tests.spark_analytics.backfill.outputs import (
     tasks_run,
 )
 from topology.config import parse
-from topology.wire.marked import StateUnreadable
+from topology.records.marked import StateUnreadable
 
 FEW = range(12)
 MANY = range(2_000, 2_250)

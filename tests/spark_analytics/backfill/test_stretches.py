@@ -12,11 +12,11 @@ import pytest
 
 from spark_analytics.backfill.stretches import Beginning, StretchReader, find_beginnings
 from tests.seeds import seeds_of_today
-from topology.model.event import Event
-from topology.model.outcome import Malformed
-from topology.wire.checker import Reading
-from topology.wire.line_reader import Content, LineReader, Row, peek_arrivals
-from topology.wire.reasons import WireFault
+from topology.base.event import Event
+from topology.base.outcome import Malformed
+from topology.records.checker import Reading
+from topology.records.line_reader import Content, LineReader, Row, peek_arrivals
+from topology.records.reasons import WireFault
 
 SEEDS = seeds_of_today(100)
 SAID = Reading(by_time=frozenset({"t"}), units_ns={"m": 1_000}, max_ahead_ns=300)

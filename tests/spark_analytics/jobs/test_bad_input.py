@@ -21,7 +21,7 @@ from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import BEGIN_NS, MS, ordered_records, watermark
 from tests.spark_analytics.topics import run
 from tests.waiting import wait_until
-from topology.model.event import Event
+from topology.base.event import Event
 
 pytestmark = [*SPARK, pytest.mark.kafka]
 

@@ -28,7 +28,7 @@ WAIT = (
 )
 TOO_MANY = f"{TRACE}spark_analytics.live.group.TooManyWait: {WAIT}\n"
 UNREADABLE = "the state is of format 0, this version writes 1; run the backfill again"
-STATE = "topology.wire.marked.StateUnreadable"
+STATE = "topology.records.marked.StateUnreadable"
 IN_WORKER = (
     "\n  An exception was thrown from the Python worker. Please see the stack trace below.\n"
 )
@@ -85,7 +85,7 @@ def test_java_error_is_unwrapped() -> None:
 def unreadables() -> list[Exception]:
     from pyspark.errors import PythonException
 
-    from topology.wire.marked import StateUnreadable
+    from topology.records.marked import StateUnreadable
 
     text = f"{IN_WORKER}{TRACE}{STATE}: {UNREADABLE}\n"
     failed = JobFailed(f"live: {UNREADABLE}")

@@ -18,7 +18,7 @@ from tests.end_to_end.setting import Setting, fused
 from tests.services import SharedKafka
 from tests.spark_analytics.marks import BOTH
 from tests.spark_analytics.topics import in_order, killed, run, run_apart, write_ordered
-from topology.model.event import Event
+from topology.base.event import Event
 
 pytestmark = [*BOTH, pytest.mark.kafka]
 

@@ -19,7 +19,7 @@ from tests.end_to_end.test_security import LISTENERS, SECRET, Secured, secured
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import BEGIN_NS
 from tests.spark_analytics.topics import words, write_ordered
-from topology.model.event import Event
+from topology.base.event import Event
 
 __all__ = ["secured"]
 

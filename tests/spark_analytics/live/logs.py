@@ -19,13 +19,13 @@ from spark_analytics.live.partitions import PartitionName
 from tests.spark_analytics.backfill import streams
 from tests.spark_analytics.backfill.outputs import Lines
 from tests.spark_analytics.records import Record
+from topology.base.outcome import Step
 from topology.config import HeaderConfig, Topology
-from topology.flow.batches import batches
-from topology.flow.instants import whole_instants
-from topology.flow.replay import Replay
-from topology.model.outcome import Step
-from topology.wire.json_lines import encode_line, make_step_lines
-from topology.wire.line_reader import LineReader, Row
+from topology.records.json_lines import encode_line, make_step_lines
+from topology.records.line_reader import LineReader, Row
+from topology.stage.batches import batches
+from topology.stage.instants import whole_instants
+from topology.stage.replay import Replay
 
 NAMES = HeaderConfig().names()
 CLOCKS = "heard"

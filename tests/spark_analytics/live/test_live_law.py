@@ -23,7 +23,7 @@ from tests.spark_analytics.live import logs
 from tests.spark_analytics.live.logs import Log
 from tests.spark_analytics.records import MS, Record
 from topology.config import Topology, parse
-from topology.wire.json_lines import encode_line
+from topology.records.json_lines import encode_line
 
 FEW = range(12)
 MANY = range(1_000, 1_250)

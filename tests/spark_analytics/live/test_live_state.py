@@ -11,11 +11,11 @@ import pytest
 
 from spark_analytics.live.partitions import Partitions
 from spark_analytics.live.state import Common, changes_of, fold, snapshot
+from topology.base.event import Event
+from topology.base.sample import Declared
 from topology.config import parse
-from topology.flow.replay import Replay
-from topology.model.event import Event
-from topology.model.sample import Declared
-from topology.wire.marked import StateUnreadable
+from topology.records.marked import StateUnreadable
+from topology.stage.replay import Replay
 
 
 def make_saved_state() -> tuple[bytes, bytes]:

@@ -30,9 +30,9 @@ from spark_analytics.live.partitions import (
 from spark_analytics.live.reading import parcels_of
 from tests.spark_analytics.live import logs
 from tests.spark_analytics.records import MS
+from topology.base.sample import Declared
 from topology.config import parse
-from topology.model.sample import Declared
-from topology.wire.packed import pack_as_read
+from topology.records.packed import pack_as_read
 
 A, B = PartitionName(RAW, "raw", 0), PartitionName(RAW, "raw", 1)
 LONG_AGO = -1_000

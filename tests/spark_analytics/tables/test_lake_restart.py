@@ -30,7 +30,7 @@ from tests.spark_analytics.topics import (
     write_ordered,
     write_results,
 )
-from topology.model.result import WindowResult
+from topology.base.result import WindowResult
 
 pytestmark = [*BOTH, pytest.mark.kafka, pytest.mark.spark_long, pytest.mark.timeout(3_000)]
 

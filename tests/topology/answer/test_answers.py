@@ -14,11 +14,17 @@ import pytest
 from inorder.engine import RawEvent, parse
 from inorder.given import Reader
 from tests.kit.runs import through_changelog
-from tests.topology.detector.test_answers import DETECTORS, TOPOLOGY, content, events, standing
+from tests.topology.queries.detector.test_answers import (
+    DETECTORS,
+    TOPOLOGY,
+    content,
+    events,
+    standing,
+)
+from topology.base.result import EMIT, RETRACT, UPDATE, Finding, Result
 from topology.config import Topology
-from topology.flow.batches import batches
-from topology.flow.replay import Replay
-from topology.model.result import EMIT, RETRACT, UPDATE, Finding, Result
+from topology.stage.batches import batches
+from topology.stage.replay import Replay
 
 MORE = """\
   slides: {{window: sliding 90ms every 30ms, aggregate: {{n: count()}}, answer: {other}}}

@@ -1,6 +1,6 @@
 """Law: results and their instants depend on the events and their instants alone. Cuts of the time
 between them and restarts change nothing if the cost of an item is given. A restarted worker
-assumes 4 us until it has measured (agents.stage.item_price).
+assumes 4 us until it has measured (agents.task.item_price).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.seeds import seeds_of_today
 from topology.answer.load_model import LoadModel
 from topology.answer.spending import WHOLE
 from topology.config import Topology
-from topology.flow.replay import Replay
+from topology.stage.replay import Replay
 
 MS = 1_000_000
 START = 1_700_000_000_000 * MS
@@ -205,7 +205,7 @@ def test_cuts_and_restarts_change_nothing(
 ) -> None:
     """Except in the plain case, only few checkpoints are kept."""
     if name != "plain":
-        monkeypatch.setattr("topology.detector.unit.MAX_KEPT", 400)
+        monkeypatch.setattr("topology.queries.detector.unit.MAX_KEPT", 400)
     assert said(name, seed, hurt=True) == said(name, seed, hurt=False)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from topology.answer.quality_target import QualityTarget, piece_ns
+from topology.base.event import Event
 from topology.config import QualityConfig
-from topology.model.event import Event
-from topology.model.saved import ShapeRefused
+from topology.state.saved import ShapeRefused
 
 MS = 1_000_000
 S = 1_000 * MS

@@ -14,8 +14,8 @@ from inorder.given import Reader
 from tests.seeds import TODAY
 from topology.answer.budget import Budget
 from topology.answer.spending import FULL_PPM, HEAPS, WHOLE, WINDOW_NS, Spending
-from topology.flow.replay import Replay
-from topology.model.operator import NEVER
+from topology.base.operator import NEVER
+from topology.stage.replay import Replay
 
 MS = 1_000_000
 SECOND = 1_000 * MS

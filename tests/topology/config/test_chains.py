@@ -8,7 +8,7 @@ from inorder.engine import Detector, TopologyError, parse
 from topology.config import DetectorQuery, Topology
 from topology.config.chains import level_of
 from topology.config.resolved import resolve_query
-from topology.flow.build import inputs_of
+from topology.stage.build import inputs_of
 
 OWN = {"d": Detector(lambda state, event: (state, None), 0)}
 STREAMS = "streams: {default: {}, other: {}}\n"

@@ -10,8 +10,8 @@ import yaml
 from topology.config import FieldsConfig, StreamConfig, TopologyError, parse
 from topology.config.change import reading_of
 from topology.config.reference import fill
-from topology.wire.mapping import FIELD_PRESETS, Fields
-from topology.wire.where import Where
+from topology.records.mapping import FIELD_PRESETS, Fields
+from topology.records.where import Where
 
 SOUND = """
 streams:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.topology.config.test_problem import refusal
 from topology.config import parse
-from topology.pattern.settings import PatternQuery, pattern
+from topology.queries.pattern.settings import PatternQuery, pattern
 
 SQL = "SELECT * FROM b MATCH_RECOGNIZE (PATTERN (A B) WITHIN INTERVAL '5' SECOND DEFINE A AS v = 1)"
 

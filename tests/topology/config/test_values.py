@@ -29,8 +29,8 @@ from topology.config import (
     parse,
     pattern,
 )
-from topology.pattern.language.parse import parse_query
-from topology.pattern.tree.errors import QueryRefused
+from topology.queries.pattern.language.parse import parse_query
+from topology.queries.pattern.tree.errors import QueryRefused
 from topology.spelling.problem import make_refusal
 
 S_NS = 10**9

@@ -13,18 +13,18 @@ from agents.watch.deaths import MAX_REASONS, OTHER
 from agents.watch.metrics.partition import PartitionMetrics, ShellTotals, StreamFigures
 from agents.watch.metrics.worker import MAX_STREAMS, Metrics, PlaceMetrics
 from agents.watch.sentences import open_ends
+from topology.base.event import HEARTBEAT, WATERMARK, Event
+from topology.base.field_use import FieldUse, Unusable
+from topology.base.outcome import Duplicate, Gap, Late, Malformed, Report, Step
+from topology.base.result import Member, Overflow, WindowResult
+from topology.base.user_functions import UserFunctions
 from topology.config import parse, parse_with
 from topology.config.stages import list_operators
-from topology.detector.detector import Detector
-from topology.flow.lanes import lanes_of
-from topology.flow.registry import figures as figures_of_all
-from topology.flow.stage import Stage
-from topology.flow.unmet import make_unmet_check
-from topology.model.event import HEARTBEAT, WATERMARK, Event
-from topology.model.field_use import FieldUse, Unusable
-from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
-from topology.model.result import Member, Overflow, WindowResult
-from topology.model.user_functions import UserFunctions
+from topology.queries.detector.detector import Detector
+from topology.stage.lanes import lanes_of
+from topology.stage.registry import figures as figures_of_all
+from topology.stage.stage import Stage
+from topology.stage.unmet import make_unmet_check
 
 PLACE = {"stage": "reorder", "stream": "pitch", "partition": "3"}
 MS = 1_000_000

@@ -18,8 +18,8 @@ from agents.watch.page.view import View, build_view
 from agents.watch.port.http import Health, HttpServer
 from agents.watch.port.question import Question
 from agents.watch.unhealthy import EXPLAINED, UnhealthySources
-from topology.clock.operator import MAX_LISTED
-from topology.model.outcome import Gap
+from topology.base.outcome import Gap
+from topology.order.clock.operator import MAX_LISTED
 
 LATE: Final = 3
 """Number of late events of a source."""

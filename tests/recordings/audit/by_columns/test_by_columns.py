@@ -38,9 +38,9 @@ from recordings.values import FileMapping
 from tests.cli.audit.test_command import MAPPED, WORLDS
 from tests.cli.invoking import inorder
 from tests.seeds import seeds_of_today
-from topology.model.outcome import Malformed
-from topology.wire.mapping import Fields
-from topology.wire.where import Where
+from topology.base.outcome import Malformed
+from topology.records.mapping import Fields
+from topology.records.where import Where
 
 ASKED: Final = Asked(60 * S, (0, 1 * S, 5 * S, 30 * S), ONE_ORDER, arrives=True)
 
