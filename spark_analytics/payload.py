@@ -13,14 +13,7 @@ from typing import Final
 from pyspark.errors import ParseException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    DataType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
 
 from spark_analytics.once import compute_once
 

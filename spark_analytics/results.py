@@ -26,12 +26,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from inorder.contract import (
-    RETRACT,
-    RETRACTION_FLAG,
-    RETRACTION_INTEGERS,
-    RETRACTION_TEXTS,
-)
+from inorder.contract import RETRACT, RETRACTION_FLAG, RETRACTION_INTEGERS, RETRACTION_TEXTS
 from spark_analytics.decode import RECORD, Decoded
 from spark_analytics.once import compute_once
 

@@ -45,15 +45,7 @@ from spark_analytics import decode, disorder, payload, results
 from spark_analytics.backfill.kinds import INSTANT, LONG, RESULT, TABLES
 from spark_analytics.instants import to_timestamp
 from spark_analytics.jobs.topics import Topics
-from spark_analytics.jobs.work import (
-    Group,
-    Options,
-    Part,
-    Table,
-    choose,
-    headers_of,
-    outputs_of,
-)
+from spark_analytics.jobs.work import Group, Options, Part, Table, choose, headers_of, outputs_of
 from spark_analytics.tables.shapes import EVENT, PLACE, Settled
 from topology.base.event import WATERMARK
 from topology.config import JoinQuery, Topology, WindowQuery

@@ -33,12 +33,7 @@ from agents.kafka.brokers import Brokers, admin_client
 from agents.kafka.declared import TopicSpec, list_needed_topics
 from agents.kafka.rights import DESCRIBE, WRITE, Kind, Right, list_rights
 from agents.kafka.topics import asked_configs, config_of, find_compaction
-from cli.doctor.brokers import (
-    TIMEOUT_S,
-    SeenBrokers,
-    broker_findings,
-    newest_after_now_ms,
-)
+from cli.doctor.brokers import TIMEOUT_S, SeenBrokers, broker_findings, newest_after_now_ms
 from cli.doctor.finding import Finding, Weight, error, note, warning
 from cli.doctor.groups import SeenGroup, group_findings, seen_group
 from cli.doctor.open_transactions import Place, find_staying_open

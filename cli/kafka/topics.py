@@ -22,14 +22,7 @@ from cli.as_json import json_option
 from cli.command_group import CommandGroup
 from cli.kafka_options import Kafka, brokers_wait_named, on_kafka
 from cli.signing import master_keys
-from cli.topology_file import (
-    Refused,
-    failing,
-    load,
-    refusing,
-    stage_option,
-    topology_option,
-)
+from cli.topology_file import Refused, failing, load, refusing, stage_option, topology_option
 from topology.config import Topology
 
 if TYPE_CHECKING:

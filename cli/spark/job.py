@@ -20,13 +20,7 @@ from cli.kafka_options import connect_brokers
 from cli.spark.around import handle_signals, open_session
 from cli.spark.jars import fetch_connector_jars
 from cli.spark.kafka import java_settings
-from cli.spark.options import (
-    KEYS,
-    WINDOW,
-    require_iceberg,
-    settings_of,
-    window_of,
-)
+from cli.spark.options import KEYS, WINDOW, require_iceberg, settings_of, window_of
 from cli.topology_file import Refused
 from spark_analytics.aggregates import Measures, Windows
 from spark_analytics.archive import formats_of

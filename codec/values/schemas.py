@@ -12,12 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from codec.values import int64, json, raw
-from codec.values.registered import (
-    SCHEMA_REFUSED,
-    Decoders,
-    RegisteredSchemas,
-    strip_prefix,
-)
+from codec.values.registered import SCHEMA_REFUSED, Decoders, RegisteredSchemas, strip_prefix
 from codec.values.schema_fault import SchemaFault
 from topology.base.paths import Path as FieldPath
 from topology.config import SchemaConfig

@@ -17,13 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from recordings.file import GZIP_MARK, STDIN, Form, InputError, open_file
-from recordings.rows import (
-    NEEDED,
-    NEEDED_BY_TIME,
-    LineSource,
-    json_rows,
-    rows_in,
-)
+from recordings.rows import NEEDED, NEEDED_BY_TIME, LineSource, json_rows, rows_in
 from topology.config import Topology
 from topology.records.line_reader import Row
 

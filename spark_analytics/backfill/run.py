@@ -26,9 +26,7 @@ from spark_analytics.backfill.archived import (
     records,
     take,
 )
-from spark_analytics.backfill.archived import (
-    find_places as places_of,
-)
+from spark_analytics.backfill.archived import find_places as places_of
 from spark_analytics.backfill.cut import read as read_cut
 from spark_analytics.backfill.in_lake import LakeTables
 from spark_analytics.backfill.kinds import File
@@ -46,13 +44,7 @@ from spark_analytics.backfill.resuming import (
     begin_run,
 )
 from spark_analytics.backfill.stretches import Beginning
-from spark_analytics.backfill.work import (
-    PARCELS,
-    PARCELS_AT_ONCE,
-    REPORT,
-    OrderGroups,
-    ReadPieces,
-)
+from spark_analytics.backfill.work import PARCELS, PARCELS_AT_ONCE, REPORT, OrderGroups, ReadPieces
 from spark_analytics.executors.setting import Setting, digests, topology_of
 from spark_analytics.executors.shipping import ship
 from spark_analytics.payload import schema_of

@@ -24,16 +24,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from spark_analytics import (
-    aggregates,
-    archive,
-    clocks,
-    decode,
-    disorder,
-    payload,
-    silver,
-    truth,
-)
+from spark_analytics import aggregates, archive, clocks, decode, disorder, payload, silver, truth
 from spark_analytics.jobs.topics import Topics
 from spark_analytics.jobs.work import (
     JobRefused,

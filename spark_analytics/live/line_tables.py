@@ -18,16 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_analytics.backfill import kinds
-from spark_analytics.backfill.kinds import (
-    FLAG,
-    INSTANT,
-    LINE,
-    LONG,
-    POSITION,
-    REAL,
-    TABLES,
-    TEXT,
-)
+from spark_analytics.backfill.kinds import FLAG, INSTANT, LINE, LONG, POSITION, REAL, TABLES, TEXT
 from spark_analytics.instants import to_timestamp
 from spark_analytics.jobs.work import Part
 from topology.records.json_lines import JsonObject, encode_line

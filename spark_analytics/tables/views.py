@@ -14,13 +14,7 @@ from typing import Final, Literal, NamedTuple, get_args
 
 from topology.answer.settings import KeyText
 from topology.base.paths import PAYLOAD, Names, parse_payload_path, split_arguments
-from topology.config import (
-    DetectorQuery,
-    JoinQuery,
-    PatternQuery,
-    Topology,
-    WindowQuery,
-)
+from topology.config import DetectorQuery, JoinQuery, PatternQuery, Topology, WindowQuery
 from topology.queries.pattern.tree import syntax
 from topology.queries.window.aggregates.built_in import BUILT_IN
 

@@ -21,16 +21,7 @@ from codec.native import batches as native_batches
 from codec.native import events as native_events
 from codec.native import records as native_records
 from inorder.contract import HeaderContract, HeaderNames
-from tests.codec.logs import (
-    APPEND_TIME,
-    NAMES,
-    NOW_MS,
-    VALUES,
-    batch,
-    record,
-    seeded_headers,
-    told,
-)
+from tests.codec.logs import APPEND_TIME, NAMES, NOW_MS, VALUES, batch, record, seeded_headers, told
 from tests.codec.logs import read as read_log
 from tests.kit.events import fields as event_fields
 from topology.base.event import Event

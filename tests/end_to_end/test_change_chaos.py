@@ -21,14 +21,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.cli.invoking import inorder
-from tests.end_to_end.changing import (
-    MAPPED,
-    App,
-    Line,
-    assert_each_once,
-    assert_ids_once,
-    standing,
-)
+from tests.end_to_end.changing import MAPPED, App, Line, assert_each_once, assert_ids_once, standing
 from tests.end_to_end.records import FLUSH_TIMEOUT_S, Headers, new_producer
 from tests.end_to_end.standing import TOPICS
 from tests.services import SharedKafka

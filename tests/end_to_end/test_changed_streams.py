@@ -12,13 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.end_to_end.changing import (
-    App,
-    assert_each_once,
-    assert_ids_once,
-    of_stream,
-    plain,
-)
+from tests.end_to_end.changing import App, assert_each_once, assert_ids_once, of_stream, plain
 from tests.end_to_end.records import Headers
 from tests.services import SharedKafka
 

@@ -18,12 +18,7 @@ from confluent_kafka import TopicPartition as Place
 
 from cli.local.kafka import KafkaBroker
 from tests.end_to_end.day import Day
-from tests.end_to_end.kafka_tools import (
-    copies,
-    lift_default_quota,
-    reassign,
-    set_default_quota,
-)
+from tests.end_to_end.kafka_tools import copies, lift_default_quota, reassign, set_default_quota
 from tests.end_to_end.oracle import check
 from tests.end_to_end.records import events_of
 from tests.end_to_end.replaying import dump, replay, said

@@ -18,13 +18,7 @@ import pytest
 from cli.local.embedded import PARTITIONS
 from inorder.channel import ChannelLimits, Delivery
 from inorder.contract import Contract, HeaderContract
-from inorder.failure import (
-    CallbackError,
-    DeliveryFailed,
-    ProducerError,
-    QueueFull,
-    RecordRefused,
-)
+from inorder.failure import CallbackError, DeliveryFailed, ProducerError, QueueFull, RecordRefused
 from inorder.sequenced import SequencedProducer
 from tests import ROOT
 from tests.inorder.records import Topic, event_of, headers_of

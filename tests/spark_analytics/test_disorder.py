@@ -12,14 +12,7 @@ from benchmarks.workloads.rows import Row, figures
 from spark_analytics import clocks, decode, disorder
 from spark_analytics.aggregates import Windows
 from tests.spark_analytics.marks import SPARK
-from tests.spark_analytics.records import (
-    BEGIN_NS,
-    MS,
-    Record,
-    frame,
-    ordered_records,
-    raw_records,
-)
+from tests.spark_analytics.records import BEGIN_NS, MS, Record, frame, ordered_records, raw_records
 from topology.base.event import Event
 from topology.config import HeaderConfig
 

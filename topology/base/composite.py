@@ -14,14 +14,7 @@ from typing import Any, Final
 from topology.base.event import Event
 from topology.base.field_use import FieldUse
 from topology.base.native import mypyc_attr
-from topology.base.operator import (
-    TURN,
-    Changes,
-    Figures,
-    Operator,
-    Plain,
-    State,
-)
+from topology.base.operator import TURN, Changes, Figures, Operator, Plain, State
 
 SEPARATOR: Final = "\n"
 """The character that ends a prefix, unless a subclass overrides `prefix_of`."""

@@ -16,14 +16,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from topology.config.file import TopologyFile
 from topology.config.schema import SchemaConfig
-from topology.config.stages import (
-    ALL,
-    MERGE,
-    REORDER,
-    link_of,
-    list_operators,
-    operators_named,
-)
+from topology.config.stages import ALL, MERGE, REORDER, link_of, list_operators, operators_named
 from topology.config.stream import HeaderConfig, StreamConfig
 from topology.config.topology import Topology
 

@@ -12,14 +12,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from inorder.contract import PRESETS, HeaderNames, Preset, TimeUnit, find_clashes
-from topology.config.fields import (
-    Arrival,
-    FieldsConfig,
-    Format,
-    KeyFormat,
-    TimeFormText,
-    ZoneName,
-)
+from topology.config.fields import Arrival, FieldsConfig, Format, KeyFormat, TimeFormText, ZoneName
 from topology.config.schema import OF_A_SCHEMA, SchemaConfig
 from topology.order.clock.settings import ClockConfig, Unsynced
 from topology.order.merge.settings import MergeConfig

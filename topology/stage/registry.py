@@ -16,15 +16,7 @@ from topology.answer.query.passed import PASSED, Passed
 from topology.base.operator import Figure, Operator
 from topology.base.payload import Payloads
 from topology.config import Topology
-from topology.config.stages import (
-    DETECTOR,
-    JOIN,
-    MERGE,
-    PATTERN,
-    REORDER,
-    WINDOW,
-    emits_no_events,
-)
+from topology.config.stages import DETECTOR, JOIN, MERGE, PATTERN, REORDER, WINDOW, emits_no_events
 from topology.config.stages import list_operators as all_operators
 from topology.order.clock.drift_table import DriftTable
 from topology.stage import build

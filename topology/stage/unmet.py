@@ -31,13 +31,7 @@ from topology.answer.settings import KeyText
 from topology.base.event import DATA, Event
 from topology.base.paths import format_path, parse_payload_path, quote_if_needed
 from topology.base.payload import read_payload
-from topology.config import (
-    DetectorQuery,
-    JoinQuery,
-    PatternQuery,
-    Topology,
-    WindowQuery,
-)
+from topology.config import DetectorQuery, JoinQuery, PatternQuery, Topology, WindowQuery
 from topology.queries.window.reading import paths_of_filter
 from topology.spelling.problem import find_nearest
 

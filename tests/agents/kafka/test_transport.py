@@ -20,14 +20,7 @@ from agents.kafka.fetching import MAX_POLL_RECORDS, FetchTimes
 from agents.kafka.partition_queue import MAX_BATCHES, PolledBatch, steady_ns
 from agents.kafka.transport import MAX_RESETS, PartitionReset
 from cli.local.embedded import PARTITIONS, EmbeddedBroker
-from tests.agents.recorder import (
-    Recorder,
-    application,
-    numbers,
-    produce,
-    run_to_failure,
-    started,
-)
+from tests.agents.recorder import Recorder, application, numbers, produce, run_to_failure, started
 from tests.services import UniqueName
 from tests.waiting import until
 

@@ -16,14 +16,7 @@ from aiokafka.structs import TopicPartition
 from agents.kafka.pace import SILENT
 from agents.kafka.partition_queue import NEVER, steady_ns
 from agents.kafka.transport import InputLost
-from tests.agents.recorder import (
-    Recorder,
-    application,
-    numbers,
-    produce,
-    run_to_failure,
-    started,
-)
+from tests.agents.recorder import Recorder, application, numbers, produce, run_to_failure, started
 from tests.services import SharedKafka, UniqueName
 from tests.waiting import until
 

@@ -15,12 +15,7 @@ import pytest
 
 from spark_analytics.backfill.kinds import TABLE_OF, TABLES
 from tests.spark_analytics.backfill import streams
-from tests.spark_analytics.backfill.outputs import (
-    backfilled,
-    each_apart,
-    replayed,
-    tabled,
-)
+from tests.spark_analytics.backfill.outputs import backfilled, each_apart, replayed, tabled
 
 FEW = range(12)
 MANY = range(1_000, 1_250)

@@ -7,14 +7,7 @@ from typing import Any
 import pytest
 
 from inorder.contract import PRESETS
-from topology.config import (
-    MergeConfig,
-    ReorderConfig,
-    StageConfig,
-    StreamConfig,
-    Topology,
-    parse,
-)
+from topology.config import MergeConfig, ReorderConfig, StageConfig, StreamConfig, Topology, parse
 from topology.config.resolved import resolve_stream
 
 MINIMAL = "streams: {default: {}}\n"

@@ -17,13 +17,7 @@ from topology.stage.graph import Graph, Junction
 from topology.stage.lanes import lanes_of
 from topology.stage.ledger import Ledger
 from topology.stage.node import BATCH, END, JoinInput
-from topology.stage.registry import (
-    ALIGN_PLACE,
-    move_places,
-    operators_of,
-    place_moves,
-    places_of,
-)
+from topology.stage.registry import ALIGN_PLACE, move_places, operators_of, place_moves, places_of
 from topology.stage.stage import Stage
 
 MS = 1_000_000

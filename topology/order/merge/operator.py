@@ -83,14 +83,7 @@ from topology.order.merge.passage import PASSAGE, Passage
 from topology.order.merge.pause import PAUSE, Pause
 from topology.order.merge.queues import Queues
 from topology.order.merge.settings import MergeConfig
-from topology.order.merge.source import (
-    AWAITED,
-    KEYED,
-    NO_REF,
-    NOT_LED,
-    OUT,
-    SourceProgress,
-)
+from topology.order.merge.source import AWAITED, KEYED, NO_REF, NOT_LED, OUT, SourceProgress
 from topology.order.merge.sources import KnownSources
 from topology.order.merge.stretch import Stretches
 from topology.order.merge.unnumbered import (

@@ -38,16 +38,7 @@ from topology.base.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
 from topology.base.late import BEFORE_START, BEYOND_MEMORY, CONFLICT, GAP, OLD_EPOCH
 from topology.base.native import mypyc_attr
 from topology.base.operator import NEVER
-from topology.base.outcome import (
-    END,
-    JUMP,
-    TIMEOUT,
-    Duplicate,
-    Gap,
-    Late,
-    Step,
-    make_dead_letter,
-)
+from topology.base.outcome import END, JUMP, TIMEOUT, Duplicate, Gap, Late, Step, make_dead_letter
 from topology.order.reorder.epochs import MAX_TAIL
 from topology.order.reorder.sequence import NO_STAMP, SEQUENCE, UNSTARTED, OpenGap, Sequence
 from topology.order.reorder.shared import Shared, size_of, unwrap_number

@@ -39,14 +39,7 @@ from typing import Any, Final
 
 from topology.base.operator import Plain
 from topology.queries.detector.item import Seen
-from topology.queries.detector.values import (
-    NotAValue,
-    classes_in,
-    deep_copy,
-    pack,
-    size_of,
-    unpack,
-)
+from topology.queries.detector.values import NotAValue, classes_in, deep_copy, pack, size_of, unpack
 
 MAX_RESULTS: Final = 1_000
 """The maximum number of results of one item."""

@@ -44,17 +44,7 @@ from topology.queries.detector.detector import STOPPED, Behaviour, Stopped
 from topology.queries.detector.item import ABSENT, KEY, TIMER, UNREAD, Key, LogEntry, entry_key
 from topology.queries.detector.result_event import Edit
 from topology.queries.detector.values import NotAValue, are_same
-from topology.state.saved import (
-    BIG,
-    FLAG,
-    INT,
-    PLAIN,
-    TEXT,
-    ValueKind,
-    list_of,
-    optional,
-    tuple_of,
-)
+from topology.state.saved import BIG, FLAG, INT, PLAIN, TEXT, ValueKind, list_of, optional, tuple_of
 
 Current = CurrentResult[DetectorOutput | None]
 """The current result of an id; its content is None if the retracted output is unknown."""

@@ -24,14 +24,7 @@ from typing import Any, Final, NamedTuple
 
 from topology.answer.frontier import NOT_YET
 from topology.answer.query.numbers import scalar_of
-from topology.base.result import (
-    RETRACT,
-    SURE,
-    MatchResult,
-    MatchSetResult,
-    Result,
-    WindowResult,
-)
+from topology.base.result import RETRACT, SURE, MatchResult, MatchSetResult, Result, WindowResult
 from topology.queries.detector.cursor import DetectorOutput
 from topology.queries.detector.item import EVENT, KEY, Key, LogEntry, Seen
 from topology.queries.detector.values import VALUE

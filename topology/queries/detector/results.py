@@ -13,14 +13,7 @@ from collections.abc import Sequence
 from topology.answer.frontier import FOR_EVER
 from topology.answer.query.numbers import scalar_of
 from topology.answer.query.results import ResultEmitter
-from topology.base.result import (
-    CONFIRMED,
-    RETRACT,
-    UNCERTAIN,
-    UNPROVEN,
-    UNSETTLED,
-    DetectorResult,
-)
+from topology.base.result import CONFIRMED, RETRACT, UNCERTAIN, UNPROVEN, UNSETTLED, DetectorResult
 from topology.queries.detector.unit import Record
 
 

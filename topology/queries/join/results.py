@@ -7,15 +7,7 @@ from typing import Any
 
 from topology.answer.query.numbers import scalar_of
 from topology.answer.query.results import NO_NEWS, CurrentResult, ResultEmitter, confidence_of
-from topology.base.result import (
-    EMIT,
-    UNCERTAIN,
-    JoinResult,
-    Member,
-    Overflow,
-    Partner,
-    result_id,
-)
+from topology.base.result import EMIT, UNCERTAIN, JoinResult, Member, Overflow, Partner, result_id
 from topology.queries.join.entry import JoinEntry
 from topology.queries.join.relation import Relation
 from topology.queries.join.rows import JoinRow

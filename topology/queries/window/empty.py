@@ -48,17 +48,7 @@ from topology.queries.window.results import WindowEmitter
 from topology.queries.window.settings import LAST, ZERO, WindowQuery
 from topology.queries.window.spans import Spans
 from topology.queries.window.unsure.measure import Measured
-from topology.state.saved import (
-    BIG,
-    FLAG,
-    INT,
-    PLAIN,
-    TEXT,
-    dict_of,
-    list_of,
-    optional,
-    record,
-)
+from topology.state.saved import BIG, FLAG, INT, PLAIN, TEXT, dict_of, list_of, optional, record
 from topology.state.tables import Grid, Table
 
 COUNTS: Final = ("count", "distinct")

@@ -62,13 +62,7 @@ from topology.queries.window.reading import WindowReading
 from topology.queries.window.results import WindowEmitter
 from topology.queries.window.run import find_last_instant, find_plain_end, has_plain_case
 from topology.queries.window.sessions import Sessions
-from topology.queries.window.settings import (
-    COUNT,
-    SESSION,
-    SLIDING,
-    TUMBLING,
-    WindowQuery,
-)
+from topology.queries.window.settings import COUNT, SESSION, SLIDING, TUMBLING, WindowQuery
 from topology.queries.window.spans import Spans
 from topology.state.saved import FLAG, INT, Shape
 from topology.state.tables import SavedState

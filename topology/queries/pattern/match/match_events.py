@@ -22,14 +22,7 @@ from typing import Any, Final
 from topology.base.event import Event
 from topology.base.operator import State
 from topology.base.payload import to_writable
-from topology.base.result import (
-    RETRACT,
-    SURE,
-    MatchResult,
-    MatchSetResult,
-    Member,
-    result_id,
-)
+from topology.base.result import RETRACT, SURE, MatchResult, MatchSetResult, Member, result_id
 from topology.queries.pattern.match.compiled import Compiled
 from topology.queries.pattern.store.entry import Entry, Identity
 from topology.state.saved import FLAG, INT, PLAIN, TEXT, list_of, record

@@ -26,15 +26,7 @@ from topology.queries.pattern.run.found_match import FoundMatch
 from topology.queries.pattern.run.run import MatchUnit, Run, Wiring
 from topology.queries.pattern.store.entry import Entry, Identity, Key
 from topology.queries.pattern.store.index import BEFORE_ALL_NS
-from topology.state.saved import (
-    INT,
-    TEXT,
-    Saved,
-    Shape,
-    list_of,
-    optional,
-    tuple_of,
-)
+from topology.state.saved import INT, TEXT, Saved, Shape, list_of, optional, tuple_of
 
 HALF_LIFE_EVENTS: Final = 10_000
 FEW: Final = 10

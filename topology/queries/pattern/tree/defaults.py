@@ -11,14 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from topology.queries.pattern.tree.syntax import (
-    AnyOf,
-    CountedNode,
-    EventNode,
-    Negation,
-    Node,
-    Seq,
-)
+from topology.queries.pattern.tree.syntax import AnyOf, CountedNode, EventNode, Negation, Node, Seq
 
 
 def ends_in_negation(node: Node | Negation) -> bool:

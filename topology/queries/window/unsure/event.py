@@ -14,16 +14,7 @@ from topology.answer.query.numbers import WEIGHT_BITS, WHOLE_WEIGHT
 from topology.base.event import Event
 from topology.base.operator import Plain
 from topology.queries.window.cells import Values
-from topology.state.saved import (
-    INT,
-    SCALAR,
-    TEXT,
-    ValueKind,
-    list_of,
-    pack,
-    record,
-    unpack,
-)
+from topology.state.saved import INT, SCALAR, TEXT, ValueKind, list_of, pack, record, unpack
 
 Span = tuple[int, int]
 """A range of time, from the first instant up to the second, which is excluded."""

@@ -36,14 +36,7 @@ from tests.topology.queries.pattern.generate import (
 )
 from tests.topology.queries.pattern.oracle import oracle
 from tests.topology.queries.pattern.unparse import unparse
-from topology.base.result import (
-    UPDATE,
-    MatchResult,
-    MatchSetResult,
-    Member,
-    MemberRange,
-    result_id,
-)
+from topology.base.result import UPDATE, MatchResult, MatchSetResult, Member, MemberRange, result_id
 from topology.queries.pattern.compile import expression
 from topology.queries.pattern.language.check import check
 from topology.queries.pattern.language.parse import parse_query
