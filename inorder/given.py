@@ -25,7 +25,7 @@ from topology.queries.window.aggregates.custom import Function
 from topology.records.field_reader import FieldReader
 from topology.records.input_reader import InputReader
 from topology.records.json_lines import make_report_line, make_result_line, sort_outputs
-from topology.records.line_reader import AT_ONCE, Content, Read, Row, split_rows
+from topology.records.line_reader import AT_ONCE, Content, LineContents, Row, split_rows
 from topology.records.mapped_rows import Arrivals, MappedRows
 from topology.records.values import picking
 from topology.records.values_by_fields import ValuesByFields
@@ -176,16 +176,16 @@ class Reader:
             return self._inputs.read(each.line(), is_instant=True, now_ns=now_ns)
         return self._inputs.read(each, now_ns=now_ns)
 
-    def read_many(self, inputs: Sequence[Input], now_ns: int | None = None) -> Read:
+    def read_many(self, inputs: Sequence[Input], now_ns: int | None = None) -> LineContents:
         """Return the contents of the next inputs, as `read` would one after the other."""
         if are_dicts(inputs):
             return self._inputs.read_lines(inputs, now_ns)
         found = [self.read(each, now_ns) for each in inputs]
-        return Read(found, found)
+        return LineContents(found, found)
 
     def read_columns(
         self, names: Sequence[str], rows: Sequence[Sequence[Any]], now_ns: int | None = None
-    ) -> Read:
+    ) -> LineContents:
         """Return the contents of the next inputs, each of which has these names by position."""
         return self._inputs.read_columns(names, rows, now_ns)
 

@@ -23,7 +23,7 @@ from inorder.records import EventPlace, Record
 from topology.base.event import Event
 from topology.base.outcome import Malformed, Step
 from topology.config import StreamConfig, Topology
-from topology.records.line_reader import MAX_ARRIVAL_NS, Content, Read
+from topology.records.line_reader import MAX_ARRIVAL_NS, Content, LineContents
 from topology.records.marked import Form, StateUnreadable
 from topology.records.places import Places
 from topology.stage.replay import Replay
@@ -398,7 +398,9 @@ class Ordering:
             if saved is not None:
                 self._run.restore(saved)
 
-    def _process(self, read: Read, partition: Partition, first: int, count: int) -> list[Record]:
+    def _process(
+        self, read: LineContents, partition: Partition, first: int, count: int
+    ) -> list[Record]:
         """Return the records of inputs that have been read.
 
         They are the last of `count` inputs, the first of which has the offset `first`.

@@ -73,7 +73,7 @@ def topic_rows(cluster: Cluster, setting: Setting, topics: list[str]) -> Iterato
             yield Row(number, orjson.loads(orjson.dumps(line)))
 
 
-class Stretch(InputPartition):
+class OffsetRange(InputPartition):
     """The offsets of a partition from `begin`, inclusive, to `end`, exclusive."""
 
     def __init__(self, partition: int, begin: int, end: int) -> None:
@@ -92,10 +92,10 @@ class _OrderedTopic:
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield Arrow batches of a partition's rows."""
-        assert isinstance(partition, Stretch)
+        assert isinstance(partition, OffsetRange)
         return _run_generator(self._rows(partition))
 
-    async def _rows(self, stretch: Stretch) -> AsyncGenerator[Any, None]:
+    async def _rows(self, stretch: OffsetRange) -> AsyncGenerator[Any, None]:
         ordered = OrderedLines(topology_of(self._setting), self._topic)
         place = TopicPartition(self._topic, stretch.partition)
         brokers = self._cluster.reach()
@@ -135,7 +135,7 @@ class _OrderedTopic:
 class OrderedReader(_OrderedTopic, DataSourceReader):
     """A reader of an ordered topic up to its current end."""
 
-    def partitions(self) -> list[Stretch]:
+    def partitions(self) -> list[OffsetRange]:
         return _stretches(*asyncio.run(self._bounds(self._cluster.reach())))
 
 
@@ -169,7 +169,7 @@ class OrderedStream(_OrderedTopic, DataSourceStreamReader):
             )
         return {"topic": topic_id, "offsets": share(offsets, ends, self._max_per_batch)}
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Stretch]:
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[OffsetRange]:
         self._planned = end
         return _stretches(start["offsets"], end["offsets"])
 
@@ -192,8 +192,8 @@ def share(begins: Mapping[str, int], ends: Mapping[str, int], most: int) -> Offs
     return found
 
 
-def _stretches(begins: Mapping[str, int], ends: Mapping[str, int]) -> list[Stretch]:
-    found = [Stretch(int(number), begins.get(number, 0), end) for number, end in ends.items()]
+def _stretches(begins: Mapping[str, int], ends: Mapping[str, int]) -> list[OffsetRange]:
+    found = [OffsetRange(int(number), begins.get(number, 0), end) for number, end in ends.items()]
     return [each for each in found if each.begin < each.end]
 
 

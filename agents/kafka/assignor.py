@@ -37,7 +37,7 @@ Owned = Callable[[], Collection[TopicPartition]]
 """A function that returns a partition of each group that this worker has, or had last."""
 
 
-class Claim(msgspec.Struct):
+class MemberClaim(msgspec.Struct):
     """The name of a member, "" without one, and a partition of each group that it has.
 
     Any partition of a group claims it. Its first one may change when inputs are added.
@@ -63,7 +63,9 @@ def make_assignor(
 
         @classmethod
         def metadata(cls, topics: Iterable[str]) -> ConsumerProtocolMemberMetadata:
-            claim = msgspec.json.encode(Claim(my_name, [(*each,) for each in sorted(owned())]))
+            claim = msgspec.json.encode(
+                MemberClaim(my_name, [(*each,) for each in sorted(owned())])
+            )
             return ConsumerProtocolMemberMetadata(VERSION, sorted(topics), claim)
 
         @classmethod
@@ -112,12 +114,12 @@ def group_partitions(
     return {group.name: group for group in groups}
 
 
-def claim_of(user_data: bytes | None) -> Claim:
+def claim_of(user_data: bytes | None) -> MemberClaim:
     """Return what a member claims; nothing if that cannot be read."""
     try:
-        return msgspec.json.decode(user_data or b"{}", type=Claim)
+        return msgspec.json.decode(user_data or b"{}", type=MemberClaim)
     except msgspec.MsgspecError:
-        return Claim()
+        return MemberClaim()
 
 
 def distribute(

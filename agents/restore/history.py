@@ -40,7 +40,7 @@ from agents.kafka.log_reader import LogReader
 from agents.kafka.stage_topics import ORDERED, RAW, SEQUENCED
 from agents.stage.arrangement import Arrangement
 from agents.stage.arrival import LOG_APPEND_TIME, NS_PER_MS
-from agents.stage.inlet import Read
+from agents.stage.inlet import InletBatch
 from agents.stage.lane import Lane
 from agents.stage.outlet import MADE_BY_STAGES
 from agents.state import changelog
@@ -110,9 +110,9 @@ class Origin(NamedTuple):
     last: Sequence[Event | Malformed]
     progress: Progress
 
-    def read(self, lanes: Mapping[int, Lane]) -> Read:
+    def read(self, lanes: Mapping[int, Lane]) -> InletBatch:
         """Return the events of the last instant as the lanes read them, and the dead letters."""
-        read = Read()
+        read = InletBatch()
         for last in self.last:
             if isinstance(last, Malformed):
                 read.add(last)
@@ -174,7 +174,7 @@ def make_origin(histories: Histories, arrangement: Arrangement, source: TopicPar
         stage.renumber(numbers)
         entries |= {f"{changelog.STATE}{key}": value for key, value in stage.snapshot().items()}
     entries |= pages_of({event: stage.ledger.places_of(event) for event in kept})
-    read = Read()
+    read = InletBatch()
     for each in last:
         # A dead letter with a sequence number also adds an event, which a restart reads again.
         read.add(each)

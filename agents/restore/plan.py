@@ -27,7 +27,7 @@ from agents.kafka.log_reader import LogReader
 from agents.restore.rebuilding import StateParts
 from agents.stage.arrangement import Arrangement, ArrangementError, arrange, topics_of
 from agents.state import changelog as state
-from agents.state.changelog import Claim, StateRefused
+from agents.state.changelog import BareProgress, StateRefused
 from codec.compression import MAX_OWN_BYTES, MAX_UNPACKED_BYTES
 from topology.base.event import Event
 from topology.config import StageConfig, Topology, change
@@ -96,7 +96,7 @@ class _Looking:
         read |= dict.fromkeys(named, MAX_OWN_BYTES)
         self.logs = LogReader(brokers, "inorder-plan", read)
         self._turns = asyncio.Semaphore(AT_ONCE)
-        self._claims: dict[str, dict[int, Claim]] = {}
+        self._claims: dict[str, dict[int, BareProgress]] = {}
 
     def _find_topics_to_read(self) -> set[str]:
         """Return the existing topics whose records may have to be read."""
@@ -209,7 +209,7 @@ class _Looking:
                     if left := await self._find_left(contract, source, lane, offset, number):
                         yield change.refuse_abandoned(stage, lane.topic, left, self._topology)
 
-    def _states_of(self, stage: str) -> Iterator[tuple[TopicPartition, Claim]]:
+    def _states_of(self, stage: str) -> Iterator[tuple[TopicPartition, BareProgress]]:
         """Yield the tasks of a stage that have a state, with its progress."""
         begin = self._changelog(stage, "").removesuffix(SUFFIX)
         for changelog in self._claims:
@@ -243,7 +243,7 @@ class _Looking:
             and (contract := state.contract_of(claim)).application == self._topology.application
         }
 
-    async def _read_claim(self, changelog: str, number: int) -> Claim | None:
+    async def _read_claim(self, changelog: str, number: int) -> BareProgress | None:
         async with self._turns:
             return await state.last_claim(self.logs, TopicPartition(changelog, number))
 
@@ -394,7 +394,7 @@ class _Looking:
         claims = self._claims.get(self._changelog(stage, topic), {}).values()
         return max((claim.arrival[:1] for claim in claims), default=None)
 
-    def _was_left(self, stage: str, topic: str, claim: Claim, made: ChangePlan) -> bool:
+    def _was_left(self, stage: str, topic: str, claim: BareProgress, made: ChangePlan) -> bool:
         """Return whether an earlier change dropped this input, and others were processed since."""
         later = (
             self._claims[self._changelog(stage, place.topic)][place.partition]

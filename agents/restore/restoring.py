@@ -37,7 +37,7 @@ from agents.stage.arrangement import Arrangement
 from agents.state import changelog
 from agents.state.changelog import (
     NOTHING_READ,
-    Claim,
+    BareProgress,
     LogRead,
     OnProgress,
     Progress,
@@ -172,7 +172,7 @@ class Restoring:
         offsets = zip(lanes, found, strict=True)
         return {lane: offset for lane, offset in offsets if offset is not None}
 
-    def _progress_of_copy(self, copied: Mapping[bytes, bytes]) -> Claim | None:
+    def _progress_of_copy(self, copied: Mapping[bytes, bytes]) -> BareProgress | None:
         """Return the local copy's progress; None if the copy was made from another input.
 
         With the embedded broker it is always None, because a copy may outlive its topics.
@@ -238,7 +238,7 @@ class Restoring:
         return True
 
     def _find_later_offsets(
-        self, found: Claim | None, committed: Mapping[TopicPartition, int]
+        self, found: BareProgress | None, committed: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
         """Return the group's offsets that are above those of the state."""
         return {
@@ -247,14 +247,14 @@ class Restoring:
             if offset > self._offset_in(found, lane)
         }
 
-    def _offset_in(self, found: Claim | None, lane: TopicPartition) -> int:
+    def _offset_in(self, found: BareProgress | None, lane: TopicPartition) -> int:
         return NOTHING_READ if found is None else found.offsets(self.source).get(lane, NOTHING_READ)
 
     def _refuse_later(
         self,
         found: Progress | None,
         committed: Mapping[TopicPartition, int],
-        known: Claim | None,
+        known: BareProgress | None,
     ) -> None:
         """Raise StateRefused if the group or the local copy is ahead of the changelog."""
         instant = (-1,) if found is None else changelog.instant_of(found)

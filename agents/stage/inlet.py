@@ -47,13 +47,13 @@ MAX_CHARACTER_BYTES: Final = 4
 
 
 @dataclass(slots=True)
-class Read:
+class InletBatch:
     """The content of a batch of records: events in log order, and dead letters."""
 
     events: list[Event] = field(default_factory=list)
     dead: list[Malformed] = field(default_factory=list)
 
-    def extend(self, other: Read) -> Read:
+    def extend(self, other: InletBatch) -> InletBatch:
         """Add the content of another batch, and return this one."""
         self.events += other.events
         self.dead += other.dead
@@ -86,9 +86,9 @@ class Inlet:
     registered: tuple[RegisteredSchemas, ...] = ()
     payloads: Mapping[str, ReadEncoded] | None = None
 
-    def read(self, records: Sequence[Record], clock: ArrivalClock) -> Read:
+    def read(self, records: Sequence[Record], clock: ArrivalClock) -> InletBatch:
         """Return the events and dead letters of consecutive records, and move the clock."""
-        read = Read()
+        read = InletBatch()
         self._read(records, clock, read)
         self._wrap_payloads(read.events)
         return read
@@ -99,15 +99,15 @@ class Inlet:
         Records that yield no event are omitted. The events have no arrival times, because these are
         stored elsewhere.
         """
-        read = Read()
+        read = InletBatch()
         self._read_again(records, read)
         self._wrap_payloads(read.events)
         return read.events
 
-    def _read(self, records: Sequence[Record], clock: ArrivalClock, read: Read) -> None:
+    def _read(self, records: Sequence[Record], clock: ArrivalClock, read: InletBatch) -> None:
         raise NotImplementedError
 
-    def _read_again(self, records: Sequence[Record], read: Read) -> None:
+    def _read_again(self, records: Sequence[Record], read: InletBatch) -> None:
         self._read(records, ArrivalClock(0), read)
 
     def id_in(self, record: Record) -> str | None:
@@ -141,7 +141,7 @@ class RawInlet(Inlet):
         form = Form(RAW, reader.names, reader.unit_ns, reader.by_time, max_record_bytes)
         self._events = EventReader(form, self.one)
 
-    def _read(self, records: Sequence[Record], clock: ArrivalClock, read: Read) -> None:
+    def _read(self, records: Sequence[Record], clock: ArrivalClock, read: InletBatch) -> None:
         if clock.goes_on(records):
             self._read_records(records, clock, read)
             clock.record_batch(records, read.events, self._ts_name)
@@ -151,11 +151,16 @@ class RawInlet(Inlet):
             for item in items:
                 read.add(item)
 
-    def _read_again(self, records: Sequence[Record], read: Read) -> None:
+    def _read_again(self, records: Sequence[Record], read: InletBatch) -> None:
         self._read_records(records, ArrivalClock(0), read, has_past=True)
 
     def _read_records(
-        self, records: Sequence[Record], clock: ArrivalClock, read: Read, *, has_past: bool = False
+        self,
+        records: Sequence[Record],
+        clock: ArrivalClock,
+        read: InletBatch,
+        *,
+        has_past: bool = False,
     ) -> None:
         if self._check is None:
             self._events.read(records, clock, time.time_ns(), read.events, read.add)
@@ -286,7 +291,7 @@ class SequencedInlet(Inlet):
         )
         self._events = EventReader(form, self.one)
 
-    def _read(self, records: Sequence[Record], clock: ArrivalClock, read: Read) -> None:
+    def _read(self, records: Sequence[Record], clock: ArrivalClock, read: InletBatch) -> None:
         self._events.read(records, clock, NO_CLOCK, read.events, read.add)
 
     def one(self, record: Record, _: int = NO_CLOCK) -> Event | Malformed:
@@ -308,7 +313,7 @@ class OrderedInlet(Inlet):
         self._reader = reader
         self._events = EventReader(Form(ORDERED, reader.names, reader.unit_ns), self.one)
 
-    def _read(self, records: Sequence[Record], clock: ArrivalClock, read: Read) -> None:
+    def _read(self, records: Sequence[Record], clock: ArrivalClock, read: InletBatch) -> None:
         self._events.read(records, clock, NO_CLOCK, read.events, read.add_without_place)
 
     def one(self, record: Record, _: int = NO_CLOCK) -> Event | Malformed:

@@ -17,7 +17,7 @@ from aiokafka.structs import TopicPartition
 from agents.kafka.broker_times import BrokerTimes
 from agents.kafka.partition_queue import NEVER, End, FetchRequest, steady_ns
 from agents.stage.arrival import ArrivalClock
-from agents.stage.inlet import Inlet, Read
+from agents.stage.inlet import Inlet, InletBatch
 from agents.stage.input_lag import SILENT_AFTER_NS, InputLag
 from topology.base.event import PROGRESS, Event
 from topology.stage.lanes import number_events, number_of
@@ -50,7 +50,7 @@ class Lane:
     _asked_ns: int | None = None
     """Monotonic time of the request that was answered last; None before the first answer."""
 
-    def read(self, records: Sequence[Any]) -> Read:
+    def read(self, records: Sequence[Any]) -> InletBatch:
         """Read consecutive records into events, and move the clock and the offset."""
         read = self.inlet.read(records, self.clock)
         self.own(read.events)

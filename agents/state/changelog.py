@@ -96,7 +96,7 @@ class LaneProgress(msgspec.Struct):
     topic_id: str = ""
 
 
-class Claim(msgspec.Struct):
+class BareProgress(msgspec.Struct):
     """The progress of a state, with the fields that every format has.
 
     A value that cannot be decoded gives the defaults.
@@ -130,7 +130,7 @@ class Claim(msgspec.Struct):
         return {source: self.next_offset, **{at: each.next_offset for at, each in others.items()}}
 
 
-class Progress(Claim):
+class Progress(BareProgress):
     """The progress of a state of today's format.
 
     Attributes:
@@ -147,7 +147,7 @@ class Progress(Claim):
     readings: Readings = {}
 
 
-def instant_of(state: Claim) -> tuple[int, ...]:
+def instant_of(state: BareProgress) -> tuple[int, ...]:
     """Return a key that sorts the states of one partition by age, the latest last.
 
     From one checkpoint to the next, the input offset or the time has advanced.
@@ -156,17 +156,17 @@ def instant_of(state: Claim) -> tuple[int, ...]:
     return (state.next_offset + others, *state.arrival[:1])
 
 
-def claim_of(state: Mapping[bytes, bytes]) -> Claim | None:
+def claim_of(state: Mapping[bytes, bytes]) -> BareProgress | None:
     """Return the progress of a state; None if the state has none."""
     value = state.get(PROGRESS)
     return None if value is None else _decode_claim(value)
 
 
-def _decode_claim(value: bytes) -> Claim:
+def _decode_claim(value: bytes) -> BareProgress:
     try:
-        return msgspec.msgpack.decode(value, type=Claim)
+        return msgspec.msgpack.decode(value, type=BareProgress)
     except msgspec.MsgspecError:
-        return Claim()
+        return BareProgress()
 
 
 async def was_aborted(
@@ -195,7 +195,7 @@ async def was_aborted(
     return False
 
 
-def contract_of(state: Claim) -> Contract:
+def contract_of(state: BareProgress) -> Contract:
     """Return the contract under which the state was written.
 
     Raises StateRefused if it has another layout, which is possible before the first release.
@@ -243,7 +243,7 @@ class LogRead(NamedTuple):
         return {key: value for key, value in self.changes.items() if value is not None}
 
 
-async def last_claim(logs: LogReader, partition: TopicPartition) -> Claim | None:
+async def last_claim(logs: LogReader, partition: TopicPartition) -> BareProgress | None:
     """Return the last progress in the changelog; None if there is no state."""
     first, end = await logs.bounds(partition)
     for begin in dict.fromkeys((max(first, end - TAIL), first)):

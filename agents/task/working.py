@@ -17,7 +17,7 @@ from agents.kafka.stage_topics import SEQUENCED
 from agents.restore.partition_state import PartitionState
 from agents.stage.arrangement import Arrangement, ArrangementError
 from agents.stage.arrival import why_unreadable
-from agents.stage.inlet import Read
+from agents.stage.inlet import InletBatch
 from agents.stage.lane import Lane
 from agents.stage.outbox import Outbox
 from agents.state.changelog import StateRefused
@@ -57,7 +57,7 @@ class Work:
 
     def records(self, pieces: Sequence[tuple[Lane, Sequence[Any]]]) -> None:
         """Process consecutive records of the logs of some lanes."""
-        found = Read()
+        found = InletBatch()
         for lane, records in pieces:
             read = lane.read(records)
             events = read.events
@@ -73,7 +73,7 @@ class Work:
             found = read if len(pieces) == 1 else found.extend(read)
         self.events(found, [lane for lane, _ in pieces])
 
-    def events(self, read: Read, moved: Sequence[Lane]) -> None:
+    def events(self, read: InletBatch, moved: Sequence[Lane]) -> None:
         """Pass events to the operators, and write everything that these emit and report.
 
         The clocks of the lanes `moved` have advanced.

@@ -15,7 +15,7 @@ FIRST_WIDTH_NS: Final = 1 << 30
 """The first width of a stretch, about a second; a stretch is widened by doubling it."""
 
 
-class Stretch(NamedTuple):
+class ReadingSpan(NamedTuple):
     """A stretch of time with readings.
 
     Attributes:
@@ -67,13 +67,13 @@ class ClockReadings:
         """The width of a stretch in nanoseconds."""
         return self._width_ns
 
-    def stretches(self, width_ns: int) -> list[Stretch]:
+    def stretches(self, width_ns: int) -> list[ReadingSpan]:
         """Return the stretches in order of time, after widening them to at least `width_ns`."""
         while self._width_ns < width_ns:
             self._widen()
         half_ns = self._width_ns // 2
         return [
-            Stretch(number * self._width_ns + half_ns, reading_ns, count)
+            ReadingSpan(number * self._width_ns + half_ns, reading_ns, count)
             for number, (reading_ns, count) in sorted(self._of.items())
         ]
 

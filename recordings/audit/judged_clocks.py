@@ -30,7 +30,7 @@ from itertools import pairwise
 from statistics import linear_regression, median, median_low
 from typing import Final
 
-from recordings.audit.clock_readings import Stretch, median_of, nearer_median
+from recordings.audit.clock_readings import ReadingSpan, median_of, nearer_median
 from recordings.audit.machine import Machine
 from topology.order.clock.settings import PASSIVE_FLOOR_NS
 
@@ -72,7 +72,7 @@ class JudgedClock:
     drift_ppm: float | None
     jumps: int
     segments: tuple[tuple[int, int], ...]
-    course: tuple[Stretch, ...] = field(repr=False)
+    course: tuple[ReadingSpan, ...] = field(repr=False)
     drifts: bool = False
 
     @property
@@ -133,7 +133,7 @@ def judge(machines: list[Machine]) -> dict[str, JudgedClock]:
     return found
 
 
-def _without_shared(courses: dict[str, list[Stretch]]) -> dict[str, list[Stretch]]:
+def _without_shared(courses: dict[str, list[ReadingSpan]]) -> dict[str, list[ReadingSpan]]:
     """Return the readings minus the median of each stretch with three or more sources.
 
     An outage moves all readings of a stretch. So does a history that is loaded faster than it
@@ -159,7 +159,7 @@ def _without_shared(courses: dict[str, list[Stretch]]) -> dict[str, list[Stretch
     }
 
 
-def _drop_sparse(course: list[Stretch]) -> list[Stretch]:
+def _drop_sparse(course: list[ReadingSpan]) -> list[ReadingSpan]:
     """Return the stretches without those that have few readings.
 
     After the last regular record of a source, only its late records arrive, which would mislead.
@@ -168,7 +168,7 @@ def _drop_sparse(course: list[Stretch]) -> list[Stretch]:
     return [stretch for stretch in course if stretch.readings * FEW >= usual]
 
 
-def _fill(course: list[Stretch]) -> list[Stretch]:
+def _fill(course: list[ReadingSpan]) -> list[ReadingSpan]:
     """Return the stretches with their valleys filled, since delays cause valleys."""
     before, highest_ns = [], course[0].reading_ns
     for stretch in course:
@@ -181,22 +181,22 @@ def _fill(course: list[Stretch]) -> list[Stretch]:
     return filled[::-1]
 
 
-def _measure_noise_ns(course: list[Stretch]) -> int:
+def _measure_noise_ns(course: list[ReadingSpan]) -> int:
     """Return the usual difference between the readings of two neighbouring stretches."""
     steps = [abs(b.reading_ns - a.reading_ns) for a, b in pairwise(course)]
     return median_of(sorted(steps)) or 0
 
 
-def _find_segments(course: list[Stretch], noise_ns: int) -> list[tuple[int, int]]:
+def _find_segments(course: list[ReadingSpan], noise_ns: int) -> list[tuple[int, int]]:
     """Return the start and the level of each segment."""
     jump_ns = max(JUMP_NS, NOISY * noise_ns)
     pace = _measure_pace(course)
 
-    def has_jumped(before: Stretch, after: Stretch) -> bool:
+    def has_jumped(before: ReadingSpan, after: ReadingSpan) -> bool:
         expected_ns = pace * (after.at_ns - before.at_ns)
         return abs(after.reading_ns - before.reading_ns - expected_ns) > jump_ns
 
-    parts: list[list[Stretch]] = [[course[0]]]
+    parts: list[list[ReadingSpan]] = [[course[0]]]
     for stretch in course[1:]:
         if has_jumped(parts[-1][-1], stretch):
             back = len(parts) > 1 and len(parts[-1]) == 1
@@ -211,7 +211,7 @@ def _find_segments(course: list[Stretch], noise_ns: int) -> list[tuple[int, int]
     ]
 
 
-def _measure_pace(course: list[Stretch]) -> float:
+def _measure_pace(course: list[ReadingSpan]) -> float:
     """Return the usual gain of a clock per unit of time, which a few jumps do not change.
 
     It is measured over several stretches, because between neighbours it is hidden by noise.
@@ -239,7 +239,7 @@ def _half_distance_ns(each_ns: list[int], middle_ns: int) -> int:
     return sorted(abs(one_ns - middle_ns) for one_ns in each_ns)[(len(each_ns) - 1) // 2]
 
 
-def _measure_drift_ppm(course: list[Stretch], segments: int) -> float | None:
+def _measure_drift_ppm(course: list[ReadingSpan], segments: int) -> float | None:
     if segments > 1 or len(course) < LEAST_STRETCHES:
         return None
     first = course[0]

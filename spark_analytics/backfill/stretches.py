@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple
 
 from topology.base.event import Event
 from topology.base.outcome import Malformed
-from topology.base.stamp_clock import StampClock, Step
+from topology.base.stamp_clock import StampClock, UnconfirmedStamp
 from topology.records.checker import Reading
 from topology.records.line_reader import (
     BEFORE_EVERYTHING_NS,
@@ -62,7 +62,7 @@ class Head(NamedTuple):
     stamp: Stamp
 
 
-class Doubt(NamedTuple):
+class DoubtedLine(NamedTuple):
     """A line whose timestamp is doubted if the stretch is read alone, with numbers as in Head."""
 
     number: int
@@ -200,7 +200,7 @@ def _find_clock_start_ns(stretches: Sequence[PieceStretch]) -> int | None:
     if not stretches:
         return None
     clock = StampClock(stretches[0].max_ahead_ns)
-    clock.begin(Step(*stamp) for stretch in stretches for _, _, stamp in stretch.heads)
+    clock.begin(UnconfirmedStamp(*stamp) for stretch in stretches for _, _, stamp in stretch.heads)
     return clock.now_ns
 
 
@@ -216,7 +216,7 @@ class StretchReader:
         self._first_is_timed = False
         self._bare_from = self._timed_from = NEVER
         self._heads: list[Head] = []
-        self._doubts: list[Doubt] = []
+        self._doubts: list[DoubtedLine] = []
 
     def read(self, row: Row) -> Content:
         content = self._reader.read(row)
@@ -244,7 +244,7 @@ class StretchReader:
         if len(heads) < 2 and all(each.stamp != stamp for each in heads):
             heads.append(Head(number, NEVER, stamp))
         if self._stamps.doubted == stamp and len(self._doubts) < MOST_DOUBTS:
-            self._doubts.append(Doubt(number, NEVER, stamp[0]))
+            self._doubts.append(DoubtedLine(number, NEVER, stamp[0]))
 
     def _fill_since(self, number: int) -> None:
         """Let the lines since the last one without an arrival count from this line on."""

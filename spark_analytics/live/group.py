@@ -20,9 +20,9 @@ from spark_analytics.live.partitions import (
     HIDDEN,
     MOST_HIDDEN,
     Partition,
+    PartitionLines,
     PartitionName,
     Partitions,
-    Stretch,
     Waiting,
 )
 from spark_analytics.live.state import Common, Held, SavedGroup, changes_of, snapshot
@@ -115,7 +115,7 @@ class LiveGroup:
                 partitions.record_hidden()
                 continue
             if not parcel.number:
-                stretch = Stretch(name, parcel.first, *marshal.loads(parcel.content))
+                stretch = PartitionLines(name, parcel.first, *marshal.loads(parcel.content))
                 begin_ns, received = partitions.begin_of(name), partitions.count_received(name)
                 is_late = (
                     begin_ns > partitions.partitions[name].clock_ns

@@ -60,7 +60,7 @@ A partition without lines in all of them was at its end when the first of them w
 """
 
 
-class Stretch(NamedTuple):
+class PartitionLines(NamedTuple):
     """The lines of one partition that a batch, or one task of a batch, has read.
 
     Attributes:
@@ -134,7 +134,7 @@ class Partition:
     def released(self) -> int:
         return self.received - self.waiting
 
-    def add(self, stretch: Stretch, begin_ns: int) -> None:
+    def add(self, stretch: PartitionLines, begin_ns: int) -> None:
         self._add_waiting(stretch.runs, begin_ns)
         self.received += stretch.lines
         self.clock_ns = max(stretch.arrival_ns, begin_ns)
@@ -206,7 +206,7 @@ class Partitions:
     def _partition(self, name: PartitionName) -> Partition:
         return self.partitions.setdefault(name, Partition())
 
-    def add(self, stretch: Stretch) -> None:
+    def add(self, stretch: PartitionLines) -> None:
         """Add the next stretch of its partition."""
         self._partition(stretch.name).add(stretch, self.begin_of(stretch.name))
         self._read.add(stretch.name)

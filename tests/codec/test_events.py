@@ -11,10 +11,12 @@ from zlib import crc32
 
 import pytest
 
+from agents.stage.inlet import InletBatch
+
 pytest.importorskip("codec.native.events", reason="the compiled codec is not built")
 
 from agents.stage.arrival import ArrivalClock
-from agents.stage.inlet import RawInlet, Read
+from agents.stage.inlet import RawInlet
 from codec import plain
 from codec.face import MAX_HEADERS, ORDERED, RAW, SEQUENCED, Form, Topic
 from codec.native import events, records
@@ -103,7 +105,7 @@ def test_number_of_headers_is_bounded(reader: Any, count: int, reasons: list[str
     headers = [(b"sourceId", b"a"), (b"seqNum", b"7"), *[(b"", None)] * (count - 2)]
     first: Any = records.memory_records(batch([record(None, None, headers)])).next_batch()
     (stretch,) = first.stretches()
-    read = Read()
+    read = InletBatch()
     form = Form(RAW, names.names, names.unit_ns, max_record_bytes=1 << 20)
     reader(form, inlet.one).read(stretch, ArrivalClock(0), 0, read.events, read.add)
     assert [each.reason for each in read.dead] == reasons

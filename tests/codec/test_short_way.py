@@ -11,11 +11,13 @@ from zlib import crc32
 
 import pytest
 
+from agents.stage.inlet import InletBatch
+
 pytest.importorskip("codec.native.events", reason="the compiled codec is not built")
 
 from agents.stage.arrangement import make_input_inlet
 from agents.stage.arrival import ArrivalClock
-from agents.stage.inlet import MappedInlet, Read
+from agents.stage.inlet import MappedInlet
 from agents.stage.outbox import Outbox
 from agents.stage.outlet import OrderedOutlet
 from codec import plain
@@ -83,7 +85,7 @@ def log_of(dice: Random) -> bytes:
     return batch(given, attributes=dice.choice([0, APPEND_TIME]))
 
 
-def read_of(topology: Topology, log: bytes, *, is_native: bool) -> tuple[Read, list[object]]:
+def read_of(topology: Topology, log: bytes, *, is_native: bool) -> tuple[InletBatch, list[object]]:
     """Return the records read, and their fields and ordered-topic bytes to compare."""
     reader: Any = field_reader(topology, "t")
     short = find_short_path(reader) if is_native else None

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from agents.stage.arrival import ArrivalClock
-from agents.stage.inlet import OrderedInlet, RawInlet, Read, SequencedInlet, UnknownPartition
+from agents.stage.inlet import InletBatch, OrderedInlet, RawInlet, SequencedInlet, UnknownPartition
 from agents.stage.outbox import Outbox
 from agents.stage.outlet import OrderedOutlet, SequencedOutlet
 from codec import plain
@@ -80,10 +80,10 @@ class Way:
         self.clock.tick(1_700_000_000_003_000_000)
         self.seen: list[object] = []
 
-    def read(self, topic: Topic, log: bytes) -> Read:
+    def read(self, topic: Topic, log: bytes) -> InletBatch:
         records, fault, _ = read_log(self._records, log)
         self.seen.append(fault)
-        read = Read()
+        read = InletBatch()
         reader = self._header_reader(topic)
         inlets: dict[str, Any] = {
             RAW: partial(RawInlet, reader, MAX_RECORD_BYTES),

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 
-class Step(NamedTuple):
+class UnconfirmedStamp(NamedTuple):
     """A timestamp that the next record has to confirm."""
 
     ts_ns: int
@@ -36,9 +36,9 @@ class StampClock:
     def __init__(self, max_ahead_ns: int, now_ns: int | None = None) -> None:
         self._max_ahead_ns = max_ahead_ns
         self.now_ns = now_ns
-        self.doubted: Step | None = None
+        self.doubted: UnconfirmedStamp | None = None
 
-    def begin(self, steps: Iterable[Step]) -> None:
+    def begin(self, steps: Iterable[UnconfirmedStamp]) -> None:
         """Begin at the second timestamp of a recording if the first one is far ahead of it.
 
         `steps` are those of its records. None is taken after the first one that is no duplicate of
@@ -60,7 +60,7 @@ class StampClock:
                 now_ns = max(now_ns, doubted.ts_ns)
             self.doubted = None
         if ts_ns > now_ns + self._max_ahead_ns:
-            self.doubted = Step(ts_ns, source)
+            self.doubted = UnconfirmedStamp(ts_ns, source)
         elif ts_ns > now_ns:
             now_ns = ts_ns
         self.now_ns = now_ns

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from topology.base.stamp_clock import Step
+from topology.base.stamp_clock import UnconfirmedStamp
 from topology.records.checker import Reading
-from topology.records.line_reader import Content, LineReader, Read, Row
+from topology.records.line_reader import Content, LineContents, LineReader, Row
 from topology.records.values_by_fields import ValuesByFields
 
 
@@ -47,7 +47,7 @@ class InputReader:
         if self._values is not None:
             self._values.rows.arrivals.last_ns = arrival_ns
         self.number, stamps.now_ns, doubted = saved
-        stamps.doubted = None if doubted is None else Step(*doubted)
+        stamps.doubted = None if doubted is None else UnconfirmedStamp(*doubted)
 
     def row(
         self, given: Mapping[str, Any], *, is_instant: bool = False, now_ns: int | None = None
@@ -76,18 +76,20 @@ class InputReader:
         row = self.row(given, is_instant=is_instant, now_ns=now_ns)
         return self.lines.read(row) if now_ns is None else self.lines.read_at(row, now_ns)
 
-    def read_lines(self, lines: Sequence[dict[str, Any]], now_ns: int | None = None) -> Read:
+    def read_lines(
+        self, lines: Sequence[dict[str, Any]], now_ns: int | None = None
+    ) -> LineContents:
         """Return the contents of the next inputs, as `read` would one after the other."""
         if self._values is not None:
             found = [self.read(line, now_ns=now_ns) for line in lines]
-            return Read(found, found)
+            return LineContents(found, found)
         first = self.number + 1
         self.number += len(lines)
         return self.lines.read_lines(first, lines, now_ns)
 
     def read_columns(
         self, names: Sequence[str], rows: Sequence[Sequence[Any]], now_ns: int | None = None
-    ) -> Read:
+    ) -> LineContents:
         """Return the contents of the next inputs, each of which has these names by position."""
         if self._values is not None:
             return self.read_lines([dict(zip(names, row, strict=True)) for row in rows], now_ns)

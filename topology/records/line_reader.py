@@ -49,7 +49,7 @@ from topology.base.append_clock import AppendClock
 from topology.base.event import NO_EPOCH, Event
 from topology.base.outcome import Malformed
 from topology.base.sample import Declared, Sample
-from topology.base.stamp_clock import StampClock, Step
+from topology.base.stamp_clock import StampClock, UnconfirmedStamp
 from topology.records.checker import AS_WRITTEN, SHORT, UNREAD, Look, Reading, decode_field, to_ns
 from topology.records.clock_words import report_from_fields
 from topology.records.reasons import WireFault, describe_times
@@ -84,7 +84,7 @@ Content = Event | Malformed | Sample | Declared
 """The content of a line; its `offset` is the line number."""
 
 
-class Read(NamedTuple):
+class LineContents(NamedTuple):
     """The contents of several lines.
 
     Attributes:
@@ -183,14 +183,14 @@ class LineReader:
         self.stamps.begin(self._iter_steps(islice(rows, LOOKED_AHEAD), seen))
         return chain(seen, rows)
 
-    def _iter_steps(self, rows: Iterable[Row], seen: list[Row]) -> Iterator[Step]:
+    def _iter_steps(self, rows: Iterable[Row], seen: list[Row]) -> Iterator[UnconfirmedStamp]:
         """Yield the timestamps of rows, and append each row that was read to `seen`."""
         ahead = LineReader(self._reading)
         for row in rows:
             seen.append(row)
             content = ahead.read(row)
             if isinstance(content, Event) and row.values.get("ts") is not None:
-                yield Step(min(content.ts_ns, MAX_ARRIVAL_NS), content.source)
+                yield UnconfirmedStamp(min(content.ts_ns, MAX_ARRIVAL_NS), content.source)
 
     def read_at(self, row: Row, now_ns: int) -> Content:
         """Return the content of a row that is read at `now_ns`.
@@ -224,7 +224,7 @@ class LineReader:
 
     def read_lines(
         self, first: int, lines: Sequence[dict[str, Any]], now_ns: int | None = None
-    ) -> Read:
+    ) -> LineContents:
         """Return the contents of lines, as `read` or `read_at` would one after the other.
 
         Args:
@@ -246,7 +246,7 @@ class LineReader:
         names: Sequence[str],
         rows: Sequence[Sequence[Any]],
         now_ns: int | None = None,
-    ) -> Read:
+    ) -> LineContents:
         """Return the contents of lines whose values are given by position.
 
         The record of a plain event is its row.
@@ -281,7 +281,7 @@ class LineReader:
         now_ns: int | None = None,
         *,
         is_instant: bool = False,
-    ) -> Read:
+    ) -> LineContents:
         """Return the contents of lines whose values are picked already.
 
         `row_of` returns the row of a position, for a line that is not a plain event.
@@ -354,7 +354,7 @@ class LineReader:
             clock_ns, newest_ns = self.arrival_ns, stamps.now_ns
             contents.append(content)
             others.append(content)
-        return Read(contents, others)
+        return LineContents(contents, others)
 
     def read(self, row: Row) -> Content:
         values = row.values

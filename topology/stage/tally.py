@@ -8,7 +8,7 @@ from topology.base.event import DATA
 from topology.base.outcome import Duplicate, Late, Malformed, Step
 
 
-class Tally(NamedTuple):
+class OutcomeCounts(NamedTuple):
     """The number of inputs with each outcome.
 
     Attributes:
@@ -26,7 +26,7 @@ class Tally(NamedTuple):
     dead_control: int
 
 
-def count_outcomes(step: Step) -> Tally:
+def count_outcomes(step: Step) -> OutcomeCounts:
     """Count the outcomes in a step, without emitted control events."""
     event = late = duplicate = dead = dead_control = 0
     for each in step.released:
@@ -44,4 +44,4 @@ def count_outcomes(step: Step) -> Tally:
             dead += 1
             if report.kind != DATA:
                 dead_control += 1
-    return Tally(event, late, duplicate, dead, dead_control)
+    return OutcomeCounts(event, late, duplicate, dead, dead_control)

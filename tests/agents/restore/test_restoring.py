@@ -18,7 +18,14 @@ from msgspec import Raw
 
 from agents.restore.restoring import Restoring, run_together
 from agents.state import changelog
-from agents.state.changelog import STATE_FORMAT, Claim, LogRead, Progress, StateRefused, encode
+from agents.state.changelog import (
+    STATE_FORMAT,
+    BareProgress,
+    LogRead,
+    Progress,
+    StateRefused,
+    encode,
+)
 from agents.state.local_copy import LocalCopy
 from agents.state.stores.seal import StateTally
 from agents.state.stores.store import StoreName
@@ -122,7 +129,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Find:
             assert partition == SOURCE
             return committed
 
-        last = None if log.since is None else Claim(since=log.since)
+        last = None if log.since is None else BareProgress(since=log.since)
         monkeypatch.setattr(changelog, "read_changelog", read)
         monkeypatch.setattr(changelog, "last_claim", AsyncMock(return_value=last))
         monkeypatch.setattr(changelog, "was_aborted", was_aborted)

@@ -20,7 +20,7 @@ from aiokafka.structs import TopicPartition
 from agents.registry.feed import SchemaFeed
 from agents.stage.arrangement import ArrangementError
 from agents.stage.arrival import ArrivalClock
-from agents.stage.inlet import Inlet, Read
+from agents.stage.inlet import Inlet, InletBatch
 from codec.batches import Record
 from recordings.topic_lines import TopicLines
 from tests.agents.records import arranged
@@ -81,7 +81,7 @@ def inlet_of(topology: Topology, stage: int = 0, topic: str = "t") -> Inlet:
 
 def read(
     inlet: Inlet, *values: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()
-) -> Read:
+) -> InletBatch:
     records = [
         Record(at, 1_790_000_001_000, 1, None, value, list(headers))
         for at, value in enumerate(values)

@@ -14,7 +14,7 @@ import pytest
 
 from agents.stage.arrangement import make_input_inlet
 from agents.stage.arrival import NS_PER_MS, ArrivalClock
-from agents.stage.inlet import Read
+from agents.stage.inlet import InletBatch
 from agents.state.notes import Spilled
 from inorder.contract import MAX_INT64, HeaderContract
 from inorder.signing_keys import SigningKey, signing_key
@@ -47,7 +47,7 @@ def topology_of(mapping: dict[str, str], **stream: Any) -> Topology:
     return Topology(streams={"default": config})
 
 
-def read_of(topology: Topology, *records: FakeRecord, partition: int = 0) -> Read:
+def read_of(topology: Topology, *records: FakeRecord, partition: int = 0) -> InletBatch:
     return make_input_inlet(topology, "t", (), partition).read(records, ArrivalClock(0))
 
 

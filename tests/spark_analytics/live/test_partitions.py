@@ -22,9 +22,9 @@ from spark_analytics.live.partitions import (
     MOST_HIDDEN,
     RAW,
     Partition,
+    PartitionLines,
     PartitionName,
     Partitions,
-    Stretch,
     restore,
 )
 from spark_analytics.live.reading import parcels_of
@@ -42,9 +42,9 @@ def partitions(*names: PartitionName) -> Partitions:
     return Partitions({name: Partition() for name in names})
 
 
-def stretch(name: PartitionName, *arrivals: int) -> Stretch:
+def stretch(name: PartitionName, *arrivals: int) -> PartitionLines:
     runs = [each for arrival in arrivals for each in (arrival, 1)]
-    return Stretch(name, 0, len(arrivals), arrivals[-1], runs)
+    return PartitionLines(name, 0, len(arrivals), arrivals[-1], runs)
 
 
 def test_time_never_goes_back() -> None:

@@ -27,7 +27,14 @@ from tests.seeds import seeds_of_today
 from topology.base.event import DATA, Event
 from topology.base.outcome import Malformed
 from topology.records.checker import AS_WRITTEN, SHORT, Reading
-from topology.records.line_reader import MAX_ARRIVAL_NS, Content, LineReader, Read, Row, split_rows
+from topology.records.line_reader import (
+    MAX_ARRIVAL_NS,
+    Content,
+    LineContents,
+    LineReader,
+    Row,
+    split_rows,
+)
 from topology.records.reasons import fault_of
 
 MS: Final = 1_000_000
@@ -194,7 +201,7 @@ def _compare(
     read: Callable[[LineReader, int, dict[str, Any]], Content],
     first: int,
     lines: Sequence[dict[str, Any]],
-    found: Read,
+    found: LineContents,
 ) -> None:
     """Compare the contents read in bulk with those read one by one, and both states."""
     wanted = [read(one, number, line) for number, line in enumerate(lines, first)]

@@ -32,7 +32,7 @@ RULES_OF_YEARS: Final = range(70)
 """The years from 1970 on whose rules are compared after a restart."""
 
 
-class Stretch(NamedTuple):
+class ZoneSpan(NamedTuple):
     """A stretch of time, [start, end), in which a clock is not set.
 
     `offset_ns` is what the clock shows more than UTC, and `before_ns` what it showed more before
@@ -50,9 +50,9 @@ class ZoneClock:
 
     def __init__(self, name: str) -> None:
         self._zone: tzinfo = zone_of(name) or UTC
-        self._years: dict[int, tuple[list[int], list[Stretch]]] = {}
+        self._years: dict[int, tuple[list[int], list[ZoneSpan]]] = {}
 
-    def stretch_at(self, time_ns: int) -> Stretch:
+    def stretch_at(self, time_ns: int) -> ZoneSpan:
         """Return the stretch that contains the instant."""
         year = time_ns // (YEAR_S * NS_PER_S)
         if year not in self._years:
@@ -61,7 +61,7 @@ class ZoneClock:
         starts_ns, stretches = self._years[year]
         return stretches[bisect_right(starts_ns, time_ns) - 1]
 
-    def stretches(self, year: int) -> list[Stretch]:
+    def stretches(self, year: int) -> list[ZoneSpan]:
         """Return the stretches of a piece of time, which begins `year` times `YEAR_S` after 1970.
 
         A clock that is set twice within a day, and back, is not noticed.
@@ -75,7 +75,7 @@ class ZoneClock:
                 sets.append((set_s, known_s, self._offset_s(set_s)))
         ends_s = [start_s for start_s, _, _ in sets[1:]] + [first_s + YEAR_S]
         return [
-            Stretch(start_s * NS_PER_S, end_s * NS_PER_S, now_s * NS_PER_S, then_s * NS_PER_S)
+            ZoneSpan(start_s * NS_PER_S, end_s * NS_PER_S, now_s * NS_PER_S, then_s * NS_PER_S)
             for (start_s, then_s, now_s), end_s in zip(sets, ends_s, strict=True)
         ]
 

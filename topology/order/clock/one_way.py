@@ -81,7 +81,7 @@ LEVEL: Final = Shape(
 
 
 @mypyc_attr(acyclic=True)
-class Level(Saved):
+class ReadingLevel(Saved):
     """The level of a source's readings, which settles when enough of them agree for long enough."""
 
     SHAPE = LEVEL
@@ -166,7 +166,7 @@ class OneWay(Saved):
         self._carried: tuple[int, int, int] | None = None
         """(time, reading, spread) of the earlier bin that gives the smallest bound, or None."""
         self._smallest: list[int] = []
-        self._level: Level | None = None
+        self._level: ReadingLevel | None = None
         """The level of the readings, or None until it is needed."""
         self.mends = False
         self._watches = False
@@ -178,9 +178,9 @@ class OneWay(Saved):
         self._ensure_level().settle(self._reading())
         self._review_edge()
 
-    def _ensure_level(self) -> Level:
+    def _ensure_level(self) -> ReadingLevel:
         if self._level is None:
-            self._level = Level()
+            self._level = ReadingLevel()
         return self._level
 
     def _is_settled(self, edge_ns: int) -> bool:
@@ -283,8 +283,8 @@ class OneWay(Saved):
             error_ns = self.width_ns
         return ClockCell(start_ns, UNSYNCED, offset_ns, error_ns), upper_ns
 
-    def fresh(self, field: str) -> Level:
-        return Level()
+    def fresh(self, field: str) -> ReadingLevel:
+        return ReadingLevel()
 
     def derive(self) -> None:
         if self._smallest:

@@ -86,7 +86,7 @@ class KeyPast:
         self.is_cut = is_cut
 
 
-class Doubt:
+class MissingBound:
     """The time up to which events may be missing for ever.
 
     Attributes:
@@ -111,22 +111,22 @@ class Doubt:
         self.stuck_ns = stuck_ns
         self.until_ns = until_ns
 
-    def after(self, frontier: Frontier, changes_for_ns: int) -> Doubt:
+    def after(self, frontier: Frontier, changes_for_ns: int) -> MissingBound:
         """Return the doubt after a watermark; events are given up `changes_for_ns` after it."""
         last_ns, complete_ns, is_lost = frontier.announced_ns, frontier.complete_ns, self.is_lost
         if complete_ns < last_ns:
             # Before the first watermark nothing was awaited.
             stuck_ns = complete_ns if complete_ns > NOT_YET else max(self.stuck_ns, last_ns)
             is_lost = is_lost or last_ns - stuck_ns >= changes_for_ns
-            return Doubt(self.until_ns, stuck_ns, is_behind=True, is_lost=is_lost)
+            return MissingBound(self.until_ns, stuck_ns, is_behind=True, is_lost=is_lost)
         if not self.is_behind:
             return self
         is_lost = is_lost or last_ns - self.stuck_ns >= changes_for_ns
-        return Doubt(last_ns if is_lost else self.until_ns)
+        return MissingBound(last_ns if is_lost else self.until_ns)
 
 
-def _make_doubt(until_ns: int, stuck_ns: int, is_behind: bool, is_lost: bool) -> Doubt:
-    return Doubt(until_ns, stuck_ns, is_behind=is_behind, is_lost=is_lost)
+def _make_doubt(until_ns: int, stuck_ns: int, is_behind: bool, is_lost: bool) -> MissingBound:
+    return MissingBound(until_ns, stuck_ns, is_behind=is_behind, is_lost=is_lost)
 
 
 _NAMED: Final = dict_of(TEXT, PLAIN)
@@ -174,9 +174,9 @@ class FilledSpans(Spans):
 
         self._pasts: Table[str, KeyPast] = Table("key/", PAST)
         self._courses: Grid[list[Course | None]] = Grid("course/", list_of(optional(COURSE)))
-        self._doubts: Table[str, Doubt] = Table("doubt/", DOUBT)
+        self._doubts: Table[str, MissingBound] = Table("doubt/", DOUBT)
         self.tables = [*self.tables, self._pasts, self._courses, self._doubts]
-        self._doubt = self._doubts.rows[""] = Doubt()
+        self._doubt = self._doubts.rows[""] = MissingBound()
         self._is_fuller = False
         """Whether results were emitted that may exceed the bound."""
         self._waking: Timers[str] = Timers()

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from topology.answer.frontier import FOR_EVER, NOT_YET
-from topology.answer.query.zone import Stretch, ZoneClock
+from topology.answer.query.zone import ZoneClock, ZoneSpan
 from topology.queries.window.settings import Window
 from topology.queries.window.slices import Slices
 
@@ -139,12 +139,12 @@ class LocalSlices(Slices):
         """Return how long ago a clock with this offset showed the newest time of a start."""
         return (time_ns + offset_ns - self._from_ns) % self.every_ns
 
-    def _first(self, stretch: Stretch) -> int:
+    def _first(self, stretch: ZoneSpan) -> int:
         """Return the instant of the stretch from which each shown time begins a window."""
         back_ns = stretch.before_ns - stretch.offset_ns
         return stretch.start_ns + back_ns if 0 < back_ns < self.every_ns else stretch.start_ns
 
-    def _is_skipped_into(self, stretch: Stretch) -> bool:
+    def _is_skipped_into(self, stretch: ZoneSpan) -> bool:
         """Return whether the clock is set forward into another window at the stretch's start."""
         forward_ns = stretch.offset_ns - stretch.before_ns
         return self._time_since_start(stretch.start_ns, stretch.offset_ns) <= forward_ns

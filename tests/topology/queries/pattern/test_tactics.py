@@ -47,7 +47,7 @@ from tests.topology.queries.pattern.places import (
     units,
 )
 from topology.queries.pattern.match.evaluation import MAX_STEPS, STEPS_PER_MATCH
-from topology.queries.pattern.match.match import Match, Stretch, in_order
+from topology.queries.pattern.match.match import EntryView, Match, in_order
 from topology.queries.pattern.match.tactics.exhaustive import Enumeration, Exhaustive
 from topology.queries.pattern.match.tactics.rules import layouts_of
 from topology.queries.pattern.match.tactics.slices import can_slice
@@ -424,8 +424,8 @@ def test_long_groups_share_their_entries() -> None:
     evaluation = evaluate(form_of("SEQ(A, B+, C)", MAXIMAL, 10**6), stream, stream[-1])
     groups = [match.bound[1] for match in evaluation.matches]
     assert len(groups) == 100
-    assert all(isinstance(group, Stretch) and len(group) == 500 for group in groups)
-    assert len({id(group.whole) for group in groups if isinstance(group, Stretch)}) == 1
+    assert all(isinstance(group, EntryView) and len(group) == 500 for group in groups)
+    assert len({id(group.whole) for group in groups if isinstance(group, EntryView)}) == 1
 
 
 def test_negation_cost_is_constant() -> None:
@@ -497,7 +497,7 @@ def test_group_can_exceed_stack() -> None:
 def test_match_equals_one_of_same_entries() -> None:
     """A stretch of a longer tuple equals the tuple of its entries."""
     a, b, c, d = of_text("a1 b2 b3 b4")
-    match, stretch = Match(0, ((a,), (b, c))), Stretch((a, b, c, d), 1, 3)
+    match, stretch = Match(0, ((a,), (b, c))), EntryView((a, b, c, d), 1, 3)
     assert stretch == (b, c)
     assert hash(stretch) == hash((b, c))
     assert (stretch[0], stretch[-1], len(stretch), stretch[1:]) == (b, c, 2, (c,))

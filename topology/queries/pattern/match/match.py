@@ -17,7 +17,7 @@ from topology.queries.pattern.store.entry import Entry, Identity, key_of
 Bound = tuple[Sequence[Entry], ...]
 
 
-class Stretch(Sequence[Entry]):
+class EntryView(Sequence[Entry]):
     """A view of `whole[low:high]` without a copy; it equals the tuple of its entries."""
 
     __slots__ = ("high", "low", "whole")
@@ -39,7 +39,7 @@ class Stretch(Sequence[Entry]):
         return iter(self.whole[self.low : self.high])
 
     def __eq__(self, other: object) -> bool:
-        return tuple(self) == (tuple(other) if isinstance(other, Stretch) else other)
+        return tuple(self) == (tuple(other) if isinstance(other, EntryView) else other)
 
     def __hash__(self) -> int:
         return hash(tuple(self))

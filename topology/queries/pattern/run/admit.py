@@ -136,7 +136,7 @@ class PartitionIndex:
 
     __slots__ = ("in_order", "indexes", "key", "newest", "runs")
 
-    def __init__(self, key: Partition, group: PartitionGroup) -> None:
+    def __init__(self, key: Partition, group: KeyedQueries) -> None:
         self.key = key
         self.indexes = [EntryIndex() for _ in group.filters]
         self.newest: Key | None = None
@@ -160,7 +160,7 @@ class PartitionIndex:
         entry.places += len(filters)
         return in_order
 
-    def _place(self, wiring: Wiring, group: PartitionGroup) -> Place:
+    def _place(self, wiring: Wiring, group: KeyedQueries) -> Place:
         query = wiring.query
         index_of = dict(zip(group.filters, self.indexes, strict=True))
         components, blockers = [], []
@@ -177,7 +177,7 @@ class PartitionIndex:
         return Place(components, blockers, everything, enders)
 
 
-class PartitionGroup:
+class KeyedQueries:
     """The queries with the same partition key, and their partitions.
 
     Attributes:

@@ -23,7 +23,7 @@ from topology.queries.pattern.match.compiled import Compiled
 from topology.queries.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
 from topology.queries.pattern.run.admit import (
     Admission,
-    PartitionGroup,
+    KeyedQueries,
     PartitionIndex,
     find_filters,
     group_by_partition,
@@ -112,7 +112,7 @@ class Level:
         self.everything = EntryIndex()
         self._admission = admission
         self.wirings: list[Wiring] = []
-        self.groups: list[PartitionGroup] = []
+        self.groups: list[KeyedQueries] = []
         for numbered in group_by_partition(queries):
             filters = find_filters(query for _, query in numbered)
             wirings = [
@@ -129,7 +129,7 @@ class Level:
             ]
             self.wirings += wirings
             self.groups.append(
-                PartitionGroup(wirings, filters, self.agenda, self.everything, max_partitions)
+                KeyedQueries(wirings, filters, self.agenda, self.everything, max_partitions)
             )
         self.slack = Slack(self.wirings)
         self._dirty: dict[Run, Dirty] = {}

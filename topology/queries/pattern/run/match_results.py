@@ -29,7 +29,7 @@ from topology.base.result import (
     Overflow,
 )
 from topology.queries.pattern.match.compiled import Compiled
-from topology.queries.pattern.match.match import Match, Stretch
+from topology.queries.pattern.match.match import EntryView, Match
 from topology.queries.pattern.run.emit import Change
 from topology.queries.pattern.run.run import MatchUnit
 from topology.queries.pattern.store.entry import Entry
@@ -114,7 +114,7 @@ class ResultMaker:
             if newest is not None and entries[0].key < newest.key:
                 in_order = False
             newest = entries[-1]
-            if type(entries) is Stretch:
+            if type(entries) is EntryView:
                 members += self._members_of_whole(entries, alias)[entries.low : entries.high]
             else:
                 for entry in entries:
@@ -130,7 +130,7 @@ class ResultMaker:
             members.sort(key=BY_TIME)
         return members
 
-    def _members_of_whole(self, stretch: Stretch, alias: str) -> list[Member]:
+    def _members_of_whole(self, stretch: EntryView, alias: str) -> list[Member]:
         known = (id(stretch.whole), alias)
         found = self._members.get(known)
         if found is None:
@@ -138,7 +138,7 @@ class ResultMaker:
         return found
 
     def _payloads_of(self, entries: Sequence[Entry]) -> list[Any]:
-        if type(entries) is not Stretch:
+        if type(entries) is not EntryView:
             return [entry.payload for entry in entries]
         whole = self._payloads.get(id(entries.whole))
         if whole is None:

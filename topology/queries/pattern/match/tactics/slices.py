@@ -30,7 +30,7 @@ from topology.queries.pattern.compile.closures import Binding
 from topology.queries.pattern.compile.expression import Condition
 from topology.queries.pattern.match.evaluation import Place, Search, StepBudget
 from topology.queries.pattern.match.layout import Clause, Layout
-from topology.queries.pattern.match.match import Match, Stretch, in_order
+from topology.queries.pattern.match.match import EntryView, Match, in_order
 from topology.queries.pattern.match.ranges import RangeParts, Ranges
 from topology.queries.pattern.match.tactics.blockers import is_blocked
 from topology.queries.pattern.match.tactics.maximal import select_maximal
@@ -196,7 +196,7 @@ class Cutting:
         if frozen is None:
             frozen = tuple(self.views[p].entries[self.lows[p] : self.highs[p]])
             self._frozen[p] = frozen
-        return Stretch(frozen, low - self.lows[p], high - self.lows[p])
+        return EntryView(frozen, low - self.lows[p], high - self.lows[p])
 
     # -- where elements of groups depend on singles -----------------------------------------------
 
