@@ -14,7 +14,7 @@ A process is started in one of two ways, and behaves the same from then on:
 SIGTERM and SIGINT are blocked in the worker from before the first fork until its event loop handles
 them (`SIGNALS`). So the worker can always stop its stages in order.
 
-Only `Process.look` reaps a process, and signals are sent only before that, so the process id cannot
+Only `Process.reap` reaps a process, and signals are sent only before that, so the process id cannot
 belong to another process.
 
 A stage announces its address by one line, on a separate descriptor (`ANNOUNCE`). Its standard

@@ -5,9 +5,12 @@ For `overtaken` it is the order of the event's own source, and MERGE may not hav
 that time yet.
 
 In each operator one function decides whether an event is late (`Cause.decided_in`), and names the
-*cause* by one word. In MERGE, two more functions do so. `Passage.judge_filled` clears or keeps the
-cause of an event whose sequence number REORDER had given up. `Merge._overflow` gives events up when
-the queues are full; they are late by `merge_full`.
+*cause* by one word. In MERGE, two more functions do so. `Passage.find_late_cause_of_filled`
+clears or keeps the cause of an event whose sequence number REORDER had given up. `Merge._make_room`
+gives events up when the queues are full; they are late by `merge_full`.
+
+The way through MERGE is `Merge._take`, `Intake.take`, `Passage.judge`, `Queues.buffer_late`, and at
+the end of the instant `Merge._pass_time` and `Passage.emit_late`.
 
 This table is the source of all texts that show a cause:
 

@@ -19,7 +19,7 @@ sequence numbers it replaces the number of an event (`topology.records.checker`)
   before. A reader with `judges` does not believe an `arrival` that is wrongly far ahead
   (`topology.base.append_clock`).
 * The line of the first event shows whether the lines have arrival times (`peek_arrivals`). If they
-  do not, nothing is learned about clocks (`topology.config.Topology.without_arrivals`).
+  do not, nothing is learned about clocks (`Topology.without_arrivals`).
 * Without `arrival`, the arrival time of an event is the largest `ts` of the good lines up to it,
   but not after 2100. A single `ts` far ahead does not count (`topology.base.stamp_clock`). A line
   with an `arrival` after 2100 or below 0 is a dead letter.

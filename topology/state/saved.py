@@ -388,7 +388,7 @@ class Shape(Fielded):
 
     A shape is also a kind: a field of an object may be a part that has a shape. The row of such a
     part is read into the existing part. If a field has several parts, or an optional one, its owner
-    makes them (`Saved.fresh`).
+    makes them (`SavedPart.fresh`).
     """
 
     def __init__(self, name: str, number: int, /, **fields: ValueKind) -> None:

@@ -11,7 +11,7 @@ in the total order. The last emitted event may be a later one of the same source
 A passed event is late. So is an event whose time is before that of its source's last event. CLOCK
 prevents that, except beyond `max_sources`: then it may forget the clock of a source that MERGE
 still knows. `Passage.judge` decides, and names the cause (topology.base.late). Events that full
-queues give up are late by `merge_full` (`Merge._overflow`).
+queues give up are late by `merge_full` (`Merge._make_room`).
 
 Late events are emitted when the instant is over, before the events in order. They are sorted in the
 same way. So the result depends neither on their order of arrival nor on the number of upstream

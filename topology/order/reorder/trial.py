@@ -8,9 +8,9 @@ If a number came before, the remembered timestamps and contents decide
     otherwise               a *suspect*
 
 An event whose number is not remembered is a suspect if its timestamp shows a restart
-(`Epochs.restart_ns`). So is a number that was given up. A record without a timestamp is a suspect
-only if both payloads are known and differ, or if its arrival shows a restart. The arrival of a
-duplicate is newer, too.
+(`Epochs.find_restart_ns`). So is a number that was given up. A record without a timestamp is a
+suspect only if both payloads are known and differ, or if its arrival shows a restart. The arrival
+of a duplicate is newer, too.
 
 A suspect waits for the events that follow it, for at most `max_wait` (a *trial*). Up to
 `MAX_BEHIND` events of its source wait behind it. An event that is older than the suspect does not

@@ -61,7 +61,7 @@ class Steps:
         """Return whether the walk takes the entry next.
 
         The entry must belong to the next component and be within the window. For STRICT, it must
-        also be the very next event (`Place.next_one`).
+        also be the very next event (`Place.entry_after`).
         """
         last = taken[-1]
         if not (last.key < entry.key if self._by_key else last.time_ns < entry.time_ns):
