@@ -60,6 +60,8 @@ REQUEST_TIMEOUT_MS: Final = 30_000
 COMMIT_TIMEOUT_S: Final = 60.0
 START_TIMEOUT_S: Final = 60.0
 STOP_TIMEOUT_S: Final = 5.0
+NO_LIVE_BROKER: Final = "bootstrap"
+"""What the client asserts while it knows no live broker."""
 
 Target = tuple[str, int]
 Batches = Mapping[Target, list[Any]]
@@ -131,19 +133,8 @@ class Delivery:
 
     async def start(self) -> None:
         """Start the producers, which fences a former owner."""
-        await self._start(self._producers)
-
-    async def _start(self, producers: Iterable[AIOKafkaProducer]) -> None:
-        try:
-            async with asyncio.timeout(START_TIMEOUT_S):
-                for producer in producers:
-                    await producer.start()
-        except (AssertionError, TimeoutError):  # The client asserts that it knows a live broker.
-            raise TimeoutError(
-                f"the producer of the transactional id {self.transactional_id} is not ready, so a"
-                " former owner is not fenced: its coordinator is unavailable; check that the"
-                " brokers run, and that each partition of __transaction_state has a leader"
-            ) from None
+        for producer in self._producers:
+            await _start(producer, self.transactional_id)
 
     async def renew(self) -> None:
         """Replace the producer after EndUnanswered.
@@ -153,7 +144,7 @@ class Delivery:
         """
         before, self._changes = self._changes, self._new_producer()
         await _stop(before)
-        await self._start([self._changes])
+        await _start(self._changes, self.transactional_id)
 
     def new_batch(self) -> Any:
         return _new_batch(is_transactional=self.exactly_once)
@@ -220,11 +211,30 @@ def transactional_id(group: str, source: TopicPartition) -> str:
     return f"{group}.{source.topic}.{source.partition}"
 
 
+async def _start(producer: AIOKafkaProducer, name: str) -> None:
+    """Start the producer of this transactional id, which fences a former owner.
+
+    Raises TimeoutError if the id's coordinator does not answer in time, or if no broker is known.
+    """
+    try:
+        async with asyncio.timeout(START_TIMEOUT_S):
+            await producer.start()
+    except (AssertionError, TimeoutError) as error:
+        if isinstance(error, AssertionError) and NO_LIVE_BROKER not in str(error):
+            raise
+        raise TimeoutError(
+            f"the producer of the transactional id {name} is not ready within"
+            f" {START_TIMEOUT_S:.0f} s, so a former owner is not fenced: its coordinator is"
+            " unavailable; check that the brokers run, and that each partition of"
+            " __transaction_state has a leader"
+        ) from error
+
+
 async def fence(client: Mapping[str, Any], ids: Iterable[str]) -> None:
     """Fence the owners of these transactional ids, and end their open transactions."""
     for each in ids:
         producer = _producer(client, transactional_id=each)
-        await producer.start()
+        await _start(producer, each)
         await _stop(producer)
 
 
@@ -242,7 +252,7 @@ async def commit_together(
     Raises EndUnanswered if the end was requested, but the brokers did not answer.
     """
     producer = _producer(client, transactional_id=name, transaction_timeout_ms=timeout_ms)
-    await producer.start()
+    await _start(producer, name)
     is_ended = False
     try:
         async with asyncio.timeout(COMMIT_TIMEOUT_S), producer.transaction():

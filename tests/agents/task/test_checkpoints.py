@@ -185,14 +185,31 @@ async def test_fence_timeout_names_the_id(
         assert knows_a_broker, "Did we not perform bootstrap?"  # As the client says it.
         await asyncio.Event().wait()
 
+    async def nothing() -> None:
+        """Do nothing before the end of a transaction."""
+
     monkeypatch.setattr(delivery, "START_TIMEOUT_S", 0.01)
     monkeypatch.setattr(AIOKafkaProducer, "start", never)
     client = {"bootstrap_servers": "nowhere:1"}
     name, changelog = "app.merge.raw.3", ("changelog", 3)
     new = delivery.Delivery(client, name, "app.merge", changelog, 10_000, exactly_once=exactly_once)
-    with pytest.raises(TimeoutError, match=r"id app\.merge\.raw\.3 .* __transaction_state"):
-        await new.start()
+    for starting in (
+        new.start(),
+        delivery.fence(client, [name]),
+        delivery.commit_together(client, name, 10_000, {}, {}, nothing),
+    ):
+        with pytest.raises(TimeoutError, match=r"id app\.merge\.raw\.3 .* __transaction_state"):
+            await starting
     await new.stop()
+
+
+async def test_other_assertion_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def wrong_loop(_: AIOKafkaProducer) -> None:
+        raise AssertionError("another loop")
+
+    monkeypatch.setattr(AIOKafkaProducer, "start", wrong_loop)
+    with pytest.raises(AssertionError, match="another loop"):
+        await delivery.fence({"bootstrap_servers": "nowhere:1"}, ["app.merge.raw.3"])
 
 
 @pytest.mark.parametrize(

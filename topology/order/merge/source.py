@@ -194,9 +194,8 @@ class SourceProgress(KnownSource):
         self.warm = False
         self.led_wait_ns = NOT_LED
         self.blocked = False
-        self.in_keyed = (
-            False  # Whether it has an entry in the heap of `topology.order.merge.bounds`.
-        )
+        # Whether it has an entry in the heap of `topology.order.merge.bounds`.
+        self.in_keyed = False
         self.said_bye = False
         # Its newest time when a heartbeat, or a report of REORDER, last ended its being idle.
         self.woke_ns = NEVER

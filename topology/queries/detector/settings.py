@@ -98,7 +98,7 @@ class Inputs(NamedTuple):
 
     Attributes:
         is_speculative: Whether the stream's events are read as soon as MERGE accepts them
-            (`flow.accepted`).
+            (`stage.accepted`).
         reads: The queries whose results are read as events.
         reads_stream: Whether the events of the stream are read too.
         lag_ns: The longest time by which final results of `reads` lag behind the finality horizon.

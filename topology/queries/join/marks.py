@@ -53,9 +53,14 @@ class Marks:
         self.left.append(event)
 
     def renumber(self, numbers: Mapping[int, int]) -> None:
-        """Replace the offsets of events by others, which `numbers` has by the former ones."""
+        """Replace the offsets of events by others, which `numbers` has by the former ones.
+
+        The marks of other events are deleted.
+        """
         for table in self.tables:
-            table.rows = {(numbers.get(at, at), key): row for (at, key), row in table.rows.items()}
+            table.rows = {
+                (numbers[at], key): row for (at, key), row in table.rows.items() if at in numbers
+            }
 
     def forget(self, event: Event) -> None:
         """Delete the marks of an event, because no query holds it any more."""
