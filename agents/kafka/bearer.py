@@ -182,7 +182,7 @@ class TokenEndpoint(Bearer):
     async def _fetch(self) -> Token:
         import aiohttp  # This import takes longer than all others here.
 
-        where = f"the token endpoint {_without_user(self.url)}"
+        where = f"the token endpoint {_remove_user(self.url)}"
         pair = quote_plus(self.client_id), quote_plus(self.secret)
         headers = {
             "Accept": "application/json",
@@ -206,7 +206,7 @@ class TokenEndpoint(Bearer):
             raise TokenUnavailable(f"{where} has not answered within {ANSWER_S:g} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             # aiohttp raises a bare ValueError for some URLs.
-            why = _without_user(str(error))
+            why = _remove_user(str(error))
             raise TokenUnavailable(f"{where} does not answer: {why}") from error
         said = _fields(content)
         if status >= HTTPStatus.MULTIPLE_CHOICES:
@@ -255,7 +255,7 @@ def _find_proxy(url: str) -> str | None:
     return None if proxy_bypass(place.hostname or "") else getproxies().get(place.scheme)
 
 
-def _without_user(text: str) -> str:
+def _remove_user(text: str) -> str:
     """Remove everything before an `@` in each word, because a URL may contain a password there."""
     return re.sub(r"\S*@", "", text)
 

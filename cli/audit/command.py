@@ -169,7 +169,7 @@ def _parse_wraps(seq_bits: int | None, seq_range: str | None) -> Wraps | None:
 
 
 def _audit(source: AuditSource, asked: Asked) -> Findings:
-    with show_count("records") as advance, _refuse_mapping(source):
+    with show_count("records") as advance, _refusing_mapping(source):
         findings = audit(_choose_inputs(source, asked), asked, advance)
     unread = findings.unread.count
     if unread and not findings.counting.rows:
@@ -226,7 +226,7 @@ def _stop_if_unreadable(rows: AuditInput) -> Iterator[AuditRow | Malformed]:
 
 
 @contextmanager
-def _refuse_mapping(source: AuditSource) -> Iterator[None]:
+def _refusing_mapping(source: AuditSource) -> Iterator[None]:
     """Raise `Refused` with the option at fault if there are too many machines, gaps or windows."""
     texts = source.mapping.texts
     reasons: dict[type[Exception], str] = {

@@ -58,7 +58,7 @@ class Ground:
         """Return the number of events that wait in the worker, or 0 if it does not answer."""
         return sum(task["held"] for task in self.explain())
 
-    def reasons(self) -> tuple[str, ...]:
+    def ask_why_unready(self) -> tuple[str, ...]:
         """Return the reasons why the worker is not ready, or none if it does not answer."""
         return tuple(self._ask("ready", {}).get("reasons", ()))
 
@@ -106,7 +106,7 @@ def _wait_until_ready(here: Ground, tasks: int, report: Report) -> None:
     """
     patience = Patience(report, STILL_S)
     while here.process.is_alive():
-        owned, reasons = len(here.explain()), here.reasons()
+        owned, reasons = len(here.explain()), here.ask_why_unready()
         if owned >= tasks:
             return
         waited_for = f"the worker: {owned} of {tasks} tasks taken"

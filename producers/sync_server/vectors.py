@@ -63,7 +63,7 @@ _SIGNED: Final = _PLAIN._replace(
 """A signed packet with the longest possible name, 64 bytes."""
 
 
-def vectors() -> dict[str, Any]:
+def build_vectors() -> dict[str, Any]:
     """Return the content of `vectors.json`."""
     return {
         "format": FORMAT,
@@ -163,7 +163,9 @@ def _list_refused() -> list[tuple[str, bytes, Reason]]:
 
 
 def main() -> None:
-    PATH.write_text(json.dumps(vectors(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    PATH.write_text(
+        json.dumps(build_vectors(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

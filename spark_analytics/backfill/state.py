@@ -45,7 +45,7 @@ def pack(state: GroupState) -> bytes:
 
 
 def unpack(content: bytes) -> GroupState:
-    """Return the state that `packed` has written.
+    """Return the state that `pack` has written.
 
     Raises:
         StateUnreadable: The bytes are not a state, are damaged, or are of another version.

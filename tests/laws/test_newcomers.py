@@ -165,7 +165,7 @@ def ordered(n: int) -> list[Event]:
     return events
 
 
-def test_pattern_at_its_bound_finds_all() -> None:
+def test_bounded_pattern_finds_all_matches() -> None:
     query = Compiled(parse_query("PATTERN SEQ(A a, B b) WITHIN 3 ms"))
     running = Pattern(Engine([query], max_retained=400), {"": PatternQuery.model_construct()})
     found: list[Any] = []

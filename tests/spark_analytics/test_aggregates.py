@@ -85,7 +85,7 @@ def row_values(rows: DataFrame) -> list[tuple[object, ...]]:
     return sorted((tuple(row) for row in rows.select(names).collect()), key=repr)
 
 
-def test_batch_counts_each_event(spark: SparkSession) -> None:
+def test_batch_counts_only_events_in_time(spark: SparkSession) -> None:
     """Late events, watermarks and events of other streams are not counted."""
     events = seeded_events(1, 400)
     rows = windowed(frame(spark, ordered_records(events)), WINDOWS["tumbling"])

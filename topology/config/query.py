@@ -40,7 +40,7 @@ def kind_of(query: AnswerSettings | Mapping[str, object]) -> str:
     return next(kind for kind in KINDS if kind in query)
 
 
-def _of_one_kind(value: Any) -> Any:
+def _require_one_kind(value: Any) -> Any:
     """Return the value; raise an error unless it is of one kind."""
     if isinstance(value, AnswerSettings):
         return value
@@ -64,6 +64,6 @@ QueryConfig = Annotated[
     | Annotated[PatternQuery, Tag("pattern")]
     | Annotated[DetectorQuery, Tag("detector")],
     Discriminator(kind_of),
-    BeforeValidator(_of_one_kind),
+    BeforeValidator(_require_one_kind),
 ]
 """A query of any kind; only the keys of its kind are allowed."""

@@ -155,7 +155,7 @@ async def test_full_buffer_polls_last_lane(
     await task.abandon()
 
 
-async def test_restarts_keep_unknown_stream(
+async def test_unknown_stream_is_dead_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Records are aligned before their streams are looked up."""

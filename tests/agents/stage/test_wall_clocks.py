@@ -81,10 +81,10 @@ streams: {default: {input: raw}}
 """
 
 
-async def test_new_leader_ahead_is_doubted(
+async def test_clock_of_new_leader_is_not_trusted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A new leader's clock has been steady, but another broker led the partition before."""
+    """A new leader's clock is not trusted, since another broker led before."""
     begin_ms, writer = 1_700_000_000_000, HeaderWriter(HeaderConfig())
 
     def record(number: int, ahead_ns: int = 0) -> FakeRecord:

@@ -112,7 +112,7 @@ def test_line_goes_to_the_only_stream(streams: str, stream: str) -> None:
     assert read({"source": "a"}, by_time).stream == "pitch"
 
 
-def test_parquet_times_have_a_unit(tmp_path: Path) -> None:
+def test_parquet_column_sets_its_unit(tmp_path: Path) -> None:
     columns = {"source": ["a"], "seq": [0], "stream": ["pitch"]}
     instant = pa.array([1_700_000_000_123_456], type=pa.timestamp("us", tz="UTC"))
     parquet.write_table(pa.table({**columns, "ts": instant}), tmp_path / "e.parquet")

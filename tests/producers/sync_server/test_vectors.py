@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from inorder.sync.packet import Packet, encode_body, parse
-from producers.sync_server.vectors import KINDS, PATH, vectors
+from producers.sync_server.vectors import KINDS, PATH, build_vectors
 from tests import ROOT
 from tests.inorder.sync.sockets import serving
 
@@ -42,7 +42,9 @@ PLACES = {
 
 
 def test_file_is_up_to_date() -> None:
-    assert vectors() == FILE, "run: python -m producers.sync_server.vectors, if the change is meant"
+    assert build_vectors() == FILE, (
+        "run: python -m producers.sync_server.vectors, if the change is meant"
+    )
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)

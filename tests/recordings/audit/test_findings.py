@@ -140,7 +140,7 @@ def test_given_range_is_used() -> None:
 
 @pytest.mark.parametrize("seed", seeds_of_today(2))
 @pytest.mark.parametrize(("first", "last"), [(1, 255), (0, 99), (1, 99), (0, 127)])
-def test_range_is_guessed(seed: int, first: int, last: int) -> None:
+def test_sequence_range_is_guessed(seed: int, first: int, last: int) -> None:
     dice = Random(seed)
     rows = [row for row in restarting([[400], [300]]) if dice.random() > 0.02]
     cycle = last - first + 1

@@ -276,9 +276,11 @@ class RiskSlack(SlackPolicy):
         threshold = self.budget.compute_threshold()
         if threshold <= 0 or self._all.model is None:
             return False
-        return self._risk_of(self._find_behind(bound_ns, now_ns), bound_ns, now_ns) <= threshold
+        return (
+            self._risk_of(self._find_sources_below(bound_ns, now_ns), bound_ns, now_ns) <= threshold
+        )
 
-    def _find_behind(self, bound_ns: int, now_ns: int) -> list[ModelledSource]:
+    def _find_sources_below(self, bound_ns: int, now_ns: int) -> list[ModelledSource]:
         """Return the live sources that may still send an event at or below the bound."""
         return [source for source in self._sources.live(now_ns) if source.certain_ns() < bound_ns]
 
@@ -309,7 +311,7 @@ class RiskSlack(SlackPolicy):
         threshold = self.budget.compute_threshold()
         if threshold <= 0 or self._all.model is None:
             return AFTER_ALL
-        sources = self._find_behind(bound_ns, now_ns)
+        sources = self._find_sources_below(bound_ns, now_ns)
         if len(sources) == 1 and self._ordered:
             return self._find_single_deadline_ns(sources[0], bound_ns, now_ns, threshold)
         at_ns = now_ns

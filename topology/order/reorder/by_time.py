@@ -224,7 +224,7 @@ class ReorderByTime(Shell[TimedBuffer]):
                 self._ids.remember(event.digest, event.at_ns)
         self._await_end_of_instant(buffer)
         buffer.take(event, step)
-        while (by := self._find_sort_key()) is not None:
+        while (by := self._find_exceeded_measure()) is not None:
             fullest = max(self._table.values(), key=by)
             if not fullest.held:
                 return
@@ -245,7 +245,7 @@ class ReorderByTime(Shell[TimedBuffer]):
         where = PASSED if seq < buffer.next_number else NOT_COME
         return {"where": where, "epoch": 0, "next": buffer.next_number, "waiting": buffer.held}
 
-    def _find_sort_key(self) -> Callable[[TimedBuffer], tuple[int, str]] | None:
+    def _find_exceeded_measure(self) -> Callable[[TimedBuffer], tuple[int, str]] | None:
         """Return the sort key for the bound that is exceeded, or None if none is."""
         if self._totals.held > self._config.max_held_total:
             return count_held

@@ -270,7 +270,7 @@ _GROUP_OF: Final[Mapping[str, Callable[[list[Any]], Any]]] = {
 
 
 def unpack(plain: Plain, classes: Classes) -> Any:
-    """Return the value from its packed form (`packed`).
+    """Return the value from its packed form (`pack`).
 
     KeyError is raised for a class, or a member of an Enum, that no longer exists.
     """
@@ -350,7 +350,7 @@ def _count_blocks(value: Any) -> int:
 
 
 def count_text_blocks(value: Any, classes: Classes) -> int:
-    """Return `ODD` if `packed` would refuse the value, or else the number of long texts' blocks.
+    """Return `ODD` if `pack` would refuse the value, or else the number of long texts' blocks.
 
     Bytes and integers count as texts. At most `GLANCE` parts are examined, and all others are
     ignored. Containers and objects of only numbers and texts do not count towards this limit. All

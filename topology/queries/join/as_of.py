@@ -49,7 +49,7 @@ class AsOfRows(Rows):
 
     # -- Bonds -------------------------------------------------------------------------------------
 
-    def find_bonded(self, entry: JoinEntry) -> list[Owner]:
+    def find_bonded_owners(self, entry: JoinEntry) -> list[Owner]:
         found = self._owners_of(entry) if entry.side else self._find_candidates(entry)
         return [(NO_CELL, other) for other in found]
 

@@ -207,7 +207,7 @@ class Join(KeepingQuery):
                 self._emitter.overflow(entry, shown - 1)
             else:
                 self._emitter.emit(row, self._emitter.id_of(row))
-        bonded = self._rows.find_bonded(entry)
+        bonded = self._rows.find_bonded_owners(entry)
         self._retention.keep(entry, bonded)
         if self._owners.emitted:
             for owner in self._rows.find_touched(entry, bonded):
@@ -237,7 +237,7 @@ class Join(KeepingQuery):
     def _give_up(self, entry: JoinEntry) -> None:
         self._given_up += 1
         self._retention.forget(entry)
-        bonded = self._rows.find_bonded(entry)
+        bonded = self._rows.find_bonded_owners(entry)
         if self._has_owners:
             for owner in chain(self._rows.owners_of(entry), self._rows.find_touched(entry, bonded)):
                 self._owners.abandon(owner)
@@ -322,7 +322,7 @@ class Join(KeepingQuery):
         # These events were counted before the restart.
         self._reading.unreadable = self._reading.unkeyed = 0
         for entry in list(self._index):
-            self._retention.keep(entry, self._rows.find_bonded(entry))
+            self._retention.keep(entry, self._rows.find_bonded_owners(entry))
             if entry.event.offset in self._came_late:
                 entry.is_fresh = True
                 self._fresh.append(entry)

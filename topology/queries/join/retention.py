@@ -79,7 +79,7 @@ class Retention:
                 if before_ns > self._relation.end(cell, given_up):
                     continue
                 entry.until_ns = 0
-                self._set_until(entry, self._rows.find_bonded(entry))
+                self._set_until(entry, self._rows.find_bonded_owners(entry))
                 if entry.until_ns < before_ns:
                     self._leaving.arm(entry, entry.until_ns)
 

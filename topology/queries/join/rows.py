@@ -77,7 +77,7 @@ class Rows:
         """Return the sides on which the entry can have partners."""
         return (0,) if entry.side else range(1, self._sides)
 
-    def find_bonded(self, entry: JoinEntry) -> list[Owner]:
+    def find_bonded_owners(self, entry: JoinEntry) -> list[Owner]:
         """Return the events of related sides that may be partners of the entry, with their cells.
 
         The first side is related to all others. For an inner join of two sides the list is empty,

@@ -305,7 +305,7 @@ class FilledSpans(Spans):
         if self._fill != LAST:
             return nothing
         slice_ns = past.slices[bisect_left(past.slices, start_ns) - 1]
-        before_ns = self._slices.last_start(slice_ns)
+        before_ns = self._slices.last_start_of(slice_ns)
         last = past.last
         if self._panes.find((slice_ns, key)) is not None:
             last = self._panes.measure(before_ns, key)
@@ -490,7 +490,7 @@ class FilledSpans(Spans):
             for key in self._panes.by_number[slice_ns]:
                 past = self._pasts.rows.get(key)
                 if past is not None and slice_ns in past.slices:
-                    past.last = self._panes.measure(self._slices.last_start(slice_ns), key)
+                    past.last = self._panes.measure(self._slices.last_start_of(slice_ns), key)
         for slice_ns in slices:
             for key in self._panes.by_number[slice_ns]:
                 past = self._pasts.rows.get(key)

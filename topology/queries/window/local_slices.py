@@ -87,7 +87,7 @@ class LocalSlices(Slices):
     def last_end(self, slice_ns: int) -> int:
         return self.end(slice_ns)
 
-    def last_start(self, slice_ns: int) -> int:
+    def last_start_of(self, slice_ns: int) -> int:
         return slice_ns
 
     def next_start(self, slice_ns: int) -> int:

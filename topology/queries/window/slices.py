@@ -74,13 +74,13 @@ class Slices:
         ended = (after_ns - self.size_ns - starts[0]) // self.every_ns + 1
         return starts[min(max(ended, 0), len(starts) - 1)] + self.size_ns
 
-    def last_start(self, slice_ns: int) -> int:
+    def last_start_of(self, slice_ns: int) -> int:
         """Return the start of the last window that contains the slice."""
         return slice_ns - slice_ns % self.every_ns
 
     def next_start(self, slice_ns: int) -> int:
         """Return the start of the first window after those that contain the slice."""
-        return self.last_start(slice_ns) + self.every_ns
+        return self.last_start_of(slice_ns) + self.every_ns
 
     def starts(self, first_ns: int, last_ns: int) -> Iterable[int]:
         """Return the starts of the windows from one instant to another, both included."""

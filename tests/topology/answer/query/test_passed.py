@@ -53,7 +53,7 @@ def test_events_buffered_in_merge_count() -> None:
 
 
 @pytest.mark.parametrize("events", [(), (event("s", 1, 20), said(40, 2))])
-def test_record_is_restored(events: tuple[Event, ...]) -> None:
+def test_passed_instants_are_restored(events: tuple[Event, ...]) -> None:
     passed, again = record(), record()
     passed.note(events)
     again.restore(through_changelog(passed.snapshot()), ())
@@ -75,8 +75,8 @@ def test_record_without_state_is_unknown() -> None:
         assert instant(each) == (60, 5)
 
 
-def test_query_takes_instant_once() -> None:
-    """A query adds its own margin to the instant."""
+def test_query_start_is_set_once() -> None:
+    """The first known instant and the query's margin are its start. Later ones are ignored."""
     query = QueryBeginning(ordered=True, margin_ns=7)
     query.begin_if_unknown(50)
     assert query.since_ns == ALWAYS

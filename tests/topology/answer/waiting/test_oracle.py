@@ -243,7 +243,7 @@ class Predicting(RiskSlack):
 
     def note_closed(self, bound_ns: int, now_ns: int, by: str, windows: int = 1) -> None:
         super().note_closed(bound_ns, now_ns, by, windows)
-        risk = self._risk_of(self._find_behind(bound_ns, now_ns), bound_ns, now_ns)
+        risk = self._risk_of(self._find_sources_below(bound_ns, now_ns), bound_ns, now_ns)
         self.predicted[bound_ns] = min(ONE, risk) / ONE
 
 

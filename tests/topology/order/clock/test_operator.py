@@ -371,7 +371,7 @@ def test_new_segment_needs_its_own_proof() -> None:
     assert stamps([out]) == [(later, 0)]
 
 
-def test_refuting_event_gets_its_arrival() -> None:
+def test_contradicted_time_becomes_arrival() -> None:
     operator = clock("estimate", table=synced(behind=0))
     base = NOW + 5 * S
     good = [event(seq, base + 100 * seq, base + 100 * seq + 5) for seq in range(3)]

@@ -161,7 +161,7 @@ def settings(line: str) -> ReorderConfig:
     return parse(f"streams: {{default: {{reorder: {{{line}}}}}}}").streams["default"].reorder
 
 
-def test_without_seq_key_mixes_both_orders() -> None:
+def test_without_seq_allows_mixed_sources() -> None:
     config = settings("without_seq: by_time, miss_target: 1%")
     assert (config.numbered, config.is_mixed) == (True, True)
     assert not settings("without_seq: dead").is_mixed

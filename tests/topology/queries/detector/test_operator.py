@@ -63,7 +63,7 @@ def test_unfit_events_give_no_result() -> None:
     assert run.balance().holds
 
 
-def test_driver_notes_a_failure() -> None:
+def test_failing_step_is_reported() -> None:
     run = driver("detector: large")
     send(run, 1, {"w": 1})
     run.end()

@@ -55,10 +55,8 @@ def reads(text: str, alpha_ppm: int) -> tuple[list[str], dict[str, int]]:
     return told, k_at
 
 
-def test_figure_8_replays_from_late_event() -> None:
-    """A late event is read again with all after it. C5 comes before the events that are still
-    buffered, so it needs no replay.
-    """
+def test_events_after_late_one_are_reread() -> None:
+    """After a late event, all later events are read again."""
     for text in (
         "A0 A2 C1 A3 B4 A6 C5 B8 C7 A11 B10 A12 C9",
         "A0 A2 C1 A3 B4 A6 C5 B8 C7 B10 A11 A12 C9",

@@ -304,8 +304,8 @@ def _tree(first: int, last: int) -> Any:
     return Node(middle, _tree(first, middle), _tree(middle + 1, last))
 
 
-def test_glance_at_objects_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A glance ends in a cycle, and in a tree after a bounded number of parts."""
+def test_scan_of_objects_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scan stops at a cycle, and after a bounded number of a tree's parts."""
     ring = Node(0)
     ring.left = ring.right = ring
     loop: list[Any] = [1]

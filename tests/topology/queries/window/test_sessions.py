@@ -145,7 +145,7 @@ def test_only_closed_sessions_are_current(how: str) -> None:
 @pytest.mark.in_turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("how", UNSURE)
-def test_early_results_close_no_session(how: str) -> None:
+def test_only_reopened_session_is_retracted(how: str) -> None:
     """Only closed sessions that are open again are retracted, and not as final.
 
     A restart changes nothing.

@@ -192,7 +192,7 @@ class Compiler:
         self.named.update(self.scope.slots.values())
         self.needs_whole = True
 
-        def compile_test(binding: Binding, _: Frame) -> Any:
+        def are_same(binding: Binding, _: Frame) -> Any:
             members = [entry for entries in binding for entry in entries]
             return values.all_of(
                 values.compare("=", get(members[0]), get(entry))
@@ -200,7 +200,7 @@ class Compiler:
                 for entry in members
             )
 
-        return compile_test
+        return are_same
 
     def _call(self, expr: syntax.Call) -> Value:
         name, arguments = expr.function, [self.value(part) for part in expr.arguments]
@@ -296,11 +296,11 @@ class Compiler:
     def _is_null(self, expr: syntax.IsNull) -> Value:
         operand, negated = self.value(expr.operand), expr.negated
 
-        def compile_test(binding: Binding, frame: Frame) -> Any:
+        def is_null(binding: Binding, frame: Frame) -> Any:
             value = operand(binding, frame)
             return value if value is ANYTHING else (value is None) is not negated
 
-        return compile_test
+        return is_null
 
     def _like(self, expr: syntax.Like) -> Value:
         operand, fits = self.value(expr.operand), values.compile_like(expr.pattern)

@@ -117,14 +117,14 @@ def _compare_uncertain(sign: str, left: Any, right: Any) -> Any:
     if sign in (">", ">="):
         one, other, sign = other, one, "<" if sign == ">" else "<="
     if sign == "<":
-        return _decide(one[1] < other[0], one[0] >= other[1])
+        return _to_three_valued(one[1] < other[0], one[0] >= other[1])
     if sign == "<=":
-        return _decide(one[1] <= other[0], one[0] > other[1])
+        return _to_three_valued(one[1] <= other[0], one[0] > other[1])
     apart = one[1] < other[0] or other[1] < one[0]
     return (sign == "!=") if apart else ANYTHING
 
 
-def _decide(surely: bool, surely_not: bool) -> Any:
+def _to_three_valued(surely: bool, surely_not: bool) -> Any:
     if surely:
         return True
     return False if surely_not else ANYTHING

@@ -27,7 +27,9 @@ from topology.queries.pattern.tree.syntax import Edge
 T = TypeVar("T")
 
 
-def fits_beside(layout: Layout, bound: Sequence[Sequence[Entry]], entry: Entry, j: int) -> bool:
+def can_join_members(
+    layout: Layout, bound: Sequence[Sequence[Entry]], entry: Entry, j: int
+) -> bool:
     """Return whether the event may be in one match with these members, as component `j`.
 
     It must be none of the members, and its order and distance to each must be possible.

@@ -31,7 +31,7 @@ from topology.queries.pattern.compile.grading import MAYBE, NO, YES
 from topology.queries.pattern.match.evaluation import Place
 from topology.queries.pattern.match.layout import Layout
 from topology.queries.pattern.match.match import Match
-from topology.queries.pattern.match.uncertain.case import Case, fits_beside
+from topology.queries.pattern.match.uncertain.case import Case, can_join_members
 from topology.queries.pattern.match.uncertain.forbidding import (
     grade_blocked,
     grade_ended,
@@ -233,7 +233,7 @@ def _may_join(case: Case, entry: Entry, j: int) -> bool:
     layout = case.layout
     if not any(grade_before_by_key(entry, one) for one in case.members):
         return False  # The event would be the end of the match.
-    if not fits_beside(layout, case.bound, entry, j):
+    if not can_join_members(layout, case.bound, entry, j):
         return False
     bound = [*case.bound]
     bound[j] = [entry]

@@ -36,7 +36,7 @@ from topology.queries.pattern.match.layout import Clause, Layout
 from topology.queries.pattern.match.match import Match, in_order
 from topology.queries.pattern.match.tactics.maximal import select_maximal
 from topology.queries.pattern.match.twins import Twins
-from topology.queries.pattern.match.uncertain.case import Case, can_be_together, fits_beside
+from topology.queries.pattern.match.uncertain.case import Case, can_be_together, can_join_members
 from topology.queries.pattern.match.uncertain.forbidding import grade_blocked, grade_other_choice
 from topology.queries.pattern.match.uncertain.grade import grade_validity
 from topology.queries.pattern.match.uncertain.order import grade_before_by_key, within
@@ -280,7 +280,7 @@ class SetSearch(Search):
         if j != owner:
             cut = [e for e in cut if can_be_together(self.layout, self._anchor, owner, e, j)]
         self.budget.steps += len(cut)
-        return [entry for entry in cut if fits_beside(self.layout, self._bound, entry, j)]
+        return [entry for entry in cut if can_join_members(self.layout, self._bound, entry, j)]
 
     def _cut(self, j: int, owner: int) -> list[Entry]:
         layout, anchor = self.layout, self._anchor

@@ -107,8 +107,8 @@ def test_slow_fleet_is_not_idle() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2])
-def test_plain_path_learns_same_silences(size: int) -> None:
-    """REORDER buffered two events that arrived far apart, and released them at once."""
+def test_plain_path_learns_same_idle_times(size: int) -> None:
+    """The path of plain events ends in the same state as the general path."""
     events = [
         Event("default", "a", 0, number, BEGIN + number * 5 * MS, BEGIN + number * 5 * MS)
         for number in range(100)
