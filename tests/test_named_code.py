@@ -14,7 +14,7 @@ import pytest
 from inorder.__main__ import ROOMS
 from tests import ROOT
 
-NAMED_MODULE = re.compile(rf"`((?:{'|'.join(ROOMS)})(?:\.\w+)+)`")
+NAMED_MODULE = re.compile(rf"`((?:{'|'.join(sorted(ROOMS))})(?:\.\w+)+)`")
 NAMED_METHOD = re.compile(r"`([A-Z]\w+)\.(\w+)`")
 OF_TOPICS = frozenset({"inorder.producers", "inorder.out.events", "inorder.zip"})
 """Names of topics, tables and files, which look like modules."""
@@ -31,7 +31,7 @@ def docstrings(module: Path) -> Iterator[str]:
 def methods_by_class() -> dict[str, set[str]]:
     """Return the names in the bodies of all classes of a name; bases may have more."""
     found = defaultdict[str, set[str]](set)
-    for room in ROOMS:
+    for room in sorted(ROOMS):
         for file in sorted((ROOT / room).rglob("*.py")):
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.ClassDef):
@@ -54,7 +54,7 @@ def is_there(name: str) -> bool:
     return file.is_file() and {*rest} <= {*re.findall(r"\w+", file.read_text(encoding="utf-8"))}
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("room", sorted(ROOMS))
 def test_named_modules_exist(room: str) -> None:
     lost = {
         f"{file.relative_to(ROOT)}: {name}"
@@ -66,7 +66,7 @@ def test_named_modules_exist(room: str) -> None:
     assert lost == set()
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("room", sorted(ROOMS))
 def test_named_methods_exist(room: str) -> None:
     lost = {
         f"{file.relative_to(ROOT)}: {name}.{method}"

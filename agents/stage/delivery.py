@@ -61,7 +61,7 @@ COMMIT_TIMEOUT_S: Final = 60.0
 START_TIMEOUT_S: Final = 60.0
 STOP_TIMEOUT_S: Final = 5.0
 NO_LIVE_BROKER: Final = "bootstrap"
-"""What the client asserts while it knows no live broker."""
+"""A word of the assertion that fails in the client while it knows no live broker."""
 
 Target = tuple[str, int]
 Batches = Mapping[Target, list[Any]]

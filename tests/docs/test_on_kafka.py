@@ -44,7 +44,7 @@ ELSEWHERE = {
 """Commands whose examples other tests run, by one of their words."""
 
 TIMEOUT_S = 60.0
-TOPICS = ("raw", "ordered", "sequenced", "gaps", "late", "dead", "clock", "resend")
+TOPICS = ("raw", "ordered", "sequenced", "gaps", "late", "dead", "clock", "resend", "windows")
 """Topics that the pages call events.raw and so on."""
 
 
@@ -150,7 +150,7 @@ def second_topology() -> str:
     topology = yaml.safe_load(Path("t.yaml").read_text())
     topology["application"] += "-second"
     topology["streams"]["default"]["output"] += "-second"
-    for name in ("sequenced", "gaps", "late", "dead"):
+    for name in ("sequenced", "gaps", "late", "dead", "windows"):
         topology["topics"][name] += "-second"
     Path("second.yaml").write_text(yaml.safe_dump(topology))
     return str(topology["streams"]["default"]["output"])

@@ -2,8 +2,8 @@
 
 The heap has entries of a key and a name. The key of a name may rise, or the name may leave,
 without a call here. Such an entry is *stale*, and is corrected when it reaches the top. If the key
-of a name falls, the name is pushed again. Its older entries are removed at the top, or when the
-heap has twice as many entries as it had names when it was last rebuilt, and `SPARE` more.
+of a name falls, the name is pushed again. Its older entries are removed at the top. The heap is
+rebuilt when it has twice as many entries as after the last time, and `SPARE` more.
 
 Cost: O(log names) amortized for each push and for each key that has changed. Nothing here is saved
 as state.
