@@ -41,9 +41,8 @@ RECORD: Final = "record/"
 STATE_FORMAT: Final = 3
 """Version of the layout of `Progress`, pages and records, but not of the operators' states.
 
-After the first release, raise it when one of these layouts changes. A state with another version is
-refused, and never read by guesswork. `topology.state.saved` says which version to raise after a
-change.
+A state with another version is refused, and never read by guesswork. `topology.state.saved` says
+which version to raise after a change.
 """
 
 NOTHING_READ: Final = -1

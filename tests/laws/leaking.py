@@ -27,9 +27,9 @@ from tests.kit.runs import cut
 from tests.laws.all_cases import ALL
 from tests.laws.test_laws import Run
 from tests.seeds import is_todays
-from tests.topology.config.test_problem import BROKEN
 from tests.topology.queries.pattern.language.test_check import ERRORS
 from tests.topology.queries.pattern.language.test_parse import REFUSED
+from tests.topology.spelling.test_problem import BROKEN
 from topology.config import HeaderConfig, Topology
 from topology.queries.detector.values import NotAValue, pack
 from topology.queries.pattern.language.check import check

@@ -36,7 +36,8 @@ once, under `SHAPES`, the shapes in which it is written. A state of any other sh
 | a field is added, dropped or of another kind | nothing; older states are refused |
 | a field, or the `PLAIN` of one, has another meaning | raise the number of the shape |
 | a key, a table's prefix, or state that no shape declares changes | raise `OperatorRow.shape` |
-| the layout of `Progress`, pages or records changes | raise `STATE_FORMAT` |
+| `Progress`, pages or records get a field with a default | nothing |
+| other changes of `Progress`, pages or records | raise `STATE_FORMAT` |
 
 `OperatorRow` is in `topology.stage.registry`, `STATE_FORMAT` in `agents.state.changelog`.
 

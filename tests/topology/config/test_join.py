@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.kit.topologies import in_code
-from tests.topology.config.test_problem import assert_refused
+from tests.topology.spelling.test_problem import assert_refused
 from topology.config import JoinCondition, JoinedValue, JoinQuery, QualityConfig, parse
 from topology.config.resolved import resolve_query
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.topology.config.test_problem import refusal
+from tests.topology.spelling.test_problem import refusal
 from topology.config import parse
 from topology.queries.pattern.settings import PatternQuery, pattern
 

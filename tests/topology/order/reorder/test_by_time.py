@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.kit.k_slack import KSlack
-from tests.topology.config.test_problem import refusal
+from tests.topology.spelling.test_problem import refusal
 from topology.answer.waiting.tail import OwnTail
 from topology.base.event import BLOCKED, BYE, DATA, DEAD, HEARTBEAT, UNBLOCKED, Event
 from topology.base.outcome import Duplicate, Step
