@@ -57,7 +57,7 @@ from benchmarks.tables import Table, count, format_rate
 from benchmarks.workloads import crowd
 from benchmarks.workloads.rows import Row
 from cli.local.kafka import create_topic
-from cli.local.process import NotReady, Process, find_descendants, stat_fields
+from cli.local.process import NotReady, Process, find_descendants, read_stat_fields
 from infra.kafka import missing, new_broker
 
 PLAIN_SHARE: Final = 0.15
@@ -178,7 +178,7 @@ def cpu_seconds(pid: int) -> float:
     total = 0
     for each in (pid, *find_descendants(pid)):
         with suppress(FileNotFoundError, ProcessLookupError):
-            fields = stat_fields(Path(f"/proc/{each}/stat"))
+            fields = read_stat_fields(Path(f"/proc/{each}/stat"))
             total += int(fields[11]) + int(fields[12])
     return total / TICKS_PER_S
 

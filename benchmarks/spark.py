@@ -166,7 +166,7 @@ def open_session(folder: Path) -> Iterator[SparkSession]:
         "spark.local.dir": str(folder / "scratch"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
-    jars = [*cli.spark.jars.fetch_connector_jars(), *cli.spark.jars.lake_jars("iceberg")]
+    jars = [*cli.spark.jars.fetch_connector_jars(), *cli.spark.jars.fetch_lake_jars("iceberg")]
     wanted = {**SETTINGS, **lake_settings("iceberg"), **own}
     spark = new_session("inorder benchmarks", jars, wanted)
     try:

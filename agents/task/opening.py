@@ -120,7 +120,7 @@ class Opening:
             now_ns = self.state.first.clock.now_ns
             await self.services.clock_feed.reach(self.state.source, now_ns, now_ns)
         read = origin.read(self.state.lanes)
-        self.work.events(read, [*self.state.lanes.values()])
+        self.work.process_events(read, [*self.state.lanes.values()])
         self.state.held.touch(read.events)
         await self.checkpoints.write(origin.entries)
 

@@ -263,7 +263,7 @@ class Partition:
             self.cost.begin()
             begun_s = time.monotonic()
             with self._close_on_failure():
-                self.work.records(piece)
+                self.work.process_records(piece)
             now_s = time.monotonic()
             self.checkpoints.size.note_work(now_s - begun_s, count)
             self.cost.note_work(now_s, now_s - begun_s, count)

@@ -55,7 +55,7 @@ class Work:
         self._warned = False
         self.event_came_s = time.monotonic()
 
-    def records(self, pieces: Sequence[tuple[Lane, Sequence[Any]]]) -> None:
+    def process_records(self, pieces: Sequence[tuple[Lane, Sequence[Any]]]) -> None:
         """Process consecutive records of the logs of some lanes."""
         found = InletBatch()
         for lane, records in pieces:
@@ -71,12 +71,12 @@ class Work:
                 self._warned = True
                 self._warn_of_arrival(lane)
             found = read if len(pieces) == 1 else found.extend(read)
-        self.events(found, [lane for lane, _ in pieces])
+        self.process_events(found, [lane for lane, _ in pieces])
 
-    def events(self, read: InletBatch, moved: Sequence[Lane]) -> None:
+    def process_events(self, read: InletBatch, moved: Sequence[Lane]) -> None:
         """Pass events to the operators, and write everything that these emit and report.
 
-        The clocks of the lanes `moved` have advanced.
+        The clocks of the lanes `moved` have advanced. The events of a history are passed, too.
         """
         events, state = read.events, self.state
         if any(event.kind == DATA for event in events):

@@ -141,7 +141,7 @@ class Process:
         return code
 
 
-def stat_fields(stat: Path) -> list[str]:
+def read_stat_fields(stat: Path) -> list[str]:
     """Return the fields of a /proc stat file after the process's name, which may have spaces.
 
     The first field is the state.
@@ -162,6 +162,6 @@ def find_descendants(pid: int) -> list[int]:
 def is_alive(pid: int) -> bool:
     """Return whether the process exists and is not a zombie."""
     try:
-        return stat_fields(Path(f"/proc/{pid}/stat"))[0] != "Z"
+        return read_stat_fields(Path(f"/proc/{pid}/stat"))[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False

@@ -84,7 +84,7 @@ def open_session(
     from spark_analytics.session import new_session
     from spark_analytics.tables.catalog import settings as lake_settings
 
-    needed = [*needed, *(jar for kind in lakes for jar in jars.lake_jars(kind))]
+    needed = [*needed, *(jar for kind in lakes for jar in jars.fetch_lake_jars(kind))]
     needed += jars.catalog_jars(catalog)
     if lakes:
         settings = {**lake_settings(*lakes), **settings}

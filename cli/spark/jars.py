@@ -90,22 +90,22 @@ def fetch_connector_jars() -> list[str]:
 
 
 def folder() -> Path:
-    """Return the folder of `jars`, which exists once they have been fetched."""
+    """Return the folder of the jars, which exists once they have been fetched."""
     return CONNECTOR.folder()
 
 
 def postgres_jars() -> list[str]:
-    """Return the paths of the driver for Iceberg catalogs in PostgreSQL, as `jars` does."""
+    """Fetch the driver for Iceberg catalogs in PostgreSQL, and return the paths of its jars."""
     return _find_paths(POSTGRES_DRIVER, "JDBC driver of PostgreSQL")
 
 
 def catalog_jars(catalog: str | None) -> list[str]:
-    """Return the paths of the jars that a catalog at this address needs, as `jars` does."""
+    """Fetch the jars that a catalog at this address needs, and return their paths."""
     return postgres_jars() if (catalog or "").startswith(POSTGRES) else []
 
 
-def lake_jars(kind: str) -> list[str]:
-    """Return the paths of the jars that write tables as `iceberg` or `delta`, as `jars` does."""
+def fetch_lake_jars(kind: str) -> list[str]:
+    """Fetch the jars that write tables as `iceberg` or `delta`, and return their paths."""
     return _find_paths(LAKES[kind], f"{kind.capitalize()} for Spark")
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from cli.local.maven import JarsUnavailable
-from cli.spark.jars import FORMATS, fetch_connector_jars, lake_jars, postgres_jars
+from cli.spark.jars import FORMATS, fetch_connector_jars, fetch_lake_jars, postgres_jars
 from spark_analytics.executors.shipping import ROOMS as ROOMS
 from spark_analytics.executors.shipping import ZIPPED as ZIPPED
 from spark_analytics.executors.shipping import zip_into
@@ -40,7 +40,7 @@ def build(folder: Path) -> list[Path]:
     beside = folder / "jars"
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir()
-    lakes = (jar for kind in FORMATS for jar in lake_jars(kind))
+    lakes = (jar for kind in FORMATS for jar in fetch_lake_jars(kind))
     copies = [
         Path(shutil.copy(jar, beside))
         for jar in (*fetch_connector_jars(), *postgres_jars(), *lakes)

@@ -9,7 +9,7 @@
 | `output`   | tables of jobs, batch by batch                                           |
 | `views`    | typed views over the tables of a backfill                                |
 
-    spark = new_session("mine", lake_jars("iceberg"), settings("iceberg"))
+    spark = new_session("mine", fetch_lake_jars("iceberg"), settings("iceberg"))
     tables = open_lake(spark, "iceberg", "/data/out", owner="mine")
     tables.append("events", frame, SHAPES["events"], Mark("mine", 0))
 """

@@ -115,7 +115,7 @@ def require_extension(spark: SparkSession, kind: Format) -> None:
     if EXTENSIONS[kind] not in (spark.conf.get(EXTENSIONS_SETTING, "") or ""):
         raise TablesRefused(
             f"this Spark session cannot write {kind}: start it with spark_analytics.tables.catalog."
-            f"settings({kind!r}) and the jars of cli.spark.jars.lake_jars({kind!r})"
+            f"settings({kind!r}) and the jars of cli.spark.jars.fetch_lake_jars({kind!r})"
         )
 
 

@@ -108,6 +108,6 @@ def test_unmarked_results_count_as_older(place: Place, sink: Sink) -> None:
     assert not marks_at_restart(place).is_older
 
 
-def test_marked_results_are_not_older(place: Place, sink: Sink) -> None:
+def test_marked_results_never_count_as_older(place: Place, sink: Sink) -> None:
     sink.close()
     assert not marks_at_restart(place).is_older

@@ -405,7 +405,7 @@ def test_missing_offset_starts_at_first(
     )
 
 
-def test_silent_group_ends_runner(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_offsets_end_the_runner(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sinks.runner.BEGIN_TIMEOUT_S", 0.1)
     setting = Setting([Record(0, None, trouble=NO_OFFSET)])
     setting.consumer.ask_failures = 10**9

@@ -89,7 +89,7 @@ def spark(
         *cli.spark.jars.fetch_connector_jars(),
         *(cli.spark.jars.postgres_jars() if lakes else ()),
     ]
-    jars += [jar for kind in lakes for jar in cli.spark.jars.lake_jars(kind)]
+    jars += [jar for kind in lakes for jar in cli.spark.jars.fetch_lake_jars(kind)]
     session = new_session("inorder tests", jars, {**SETTINGS, **settings(*lakes), **own})
     gateway: Any = session.sparkContext._gateway
     java = gateway.jvm

@@ -151,7 +151,7 @@ def test_old_event_is_written_once(seed: int) -> None:
     assert written
 
 
-def test_unreadable_note_is_dropped() -> None:
+def test_note_of_unreadable_event_is_dropped() -> None:
     book = Book(("reorder", "merge"), FOREVER_NS)
     for batch in batches(troubled(5), Random(5)):
         book.take(batch)

@@ -287,7 +287,7 @@ def test_empty_stream_keeps_its_join(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("partitions", [1, 2])
-def test_stream_by_field_needs_one_partition(partitions: int, tmp_path: Path) -> None:
+def test_unplaced_source_needs_one_partition(partitions: int, tmp_path: Path) -> None:
     reads = "input: raw, arrival: timestamp, fields: {stream: payload.s, source: payload.d}"
     by_time = "reorder: {rule: time}"
     text = f"streams: {{a: {{{reads}, {by_time}}}, b: {{{reads}, {by_time}}}}}\n"

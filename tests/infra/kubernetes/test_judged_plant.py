@@ -54,7 +54,7 @@ def read_calmly(sent: int) -> list[dict[str, Any]]:
     return [{"source": f"m{n % SOURCES}", "seq": n // SOURCES} for n in range(sent)]
 
 
-def test_calm_plant_is_exact() -> None:
+def test_ordered_events_are_judged_exact() -> None:
     judged = judge_events(read_calmly(40), 40)
     assert judged == Judged(40, missing=0, repeated=0, foreign=0, disordered=0, late=0)
     assert judged.is_exact

@@ -26,8 +26,8 @@ BY_STREAM = "a: {keyed_by: stream}, b: {keyed_by: stream}"
         ("streams: {default: {}}\nstages: [reorder+merge]", ["reorder+merge"], "names the stages"),
     ],
 )
-def test_stages_are_one_by_default(text: str, stages: list[str], why: str) -> None:
-    """A single stage's name does not depend on the file's needs, so the stage keeps its state."""
+def test_single_stage_is_the_default(text: str, stages: list[str], why: str) -> None:
+    """A file that names no stages has the single stage `all`, and named stages stay as written."""
     topology = parse(text)
     assert [stage.name for stage in topology.stages] == stages
     assert why in topology.cut.why

@@ -618,7 +618,7 @@ class Merge(SavedOperator):
             return {**answer, "where": NOT_COME}
         if wanted < progress.epoch:
             return {**answer, "where": OLD_EPOCH}
-        missing = progress.missing_around(seq)
+        missing = progress.find_missing_around(seq)
         if missing is not None:
             return {**answer, "where": LOST, "missing": missing}
         return {**answer, "where": PASSED}

@@ -365,7 +365,7 @@ class SourceProgress(KnownSource):
         tail = self._tail
         return tail is not None and tail.contains(event) and tail.fits_time(event.ref_time_ns)
 
-    def missing_around(self, number: int) -> list[int] | None:
+    def find_missing_around(self, number: int) -> list[int] | None:
         """Return the first and last number of the missing range around `number`, or None.
 
         None means that no range of the current epoch contains the number.

@@ -69,7 +69,7 @@ def test_repeated_false_round_is_ignored(seed: int) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(seed=seeds, by_cells=st.integers(-(1 << 22), 1 << 22))
-def test_constant_moves_only_the_offset(seed: int, by_cells: int) -> None:
+def test_clock_shift_moves_only_the_offset(seed: int, by_cells: int) -> None:
     """Each constant is a whole number of cells, so the grid is the same."""
     by_ns = by_cells << 30
     rounds = session(seed)

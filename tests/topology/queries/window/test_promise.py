@@ -145,7 +145,7 @@ def test_silent_source_is_not_awaited() -> None:
     assert operator.explain()["quality"]["closed_by"] == {"cap": 1, "idle": 1}
 
 
-def test_max_wait_can_outlast_idle_source() -> None:
+def test_long_max_wait_awaits_idle_source() -> None:
     operator = waiting(900)
     assert not rendered(operator, "a3@4 b5@6 a400", until_ms=909)
     found = rendered(operator, until_ms=1_500)
@@ -154,7 +154,7 @@ def test_max_wait_can_outlast_idle_source() -> None:
 
 @pytest.mark.parametrize("kind", [HEARTBEAT, BYE])
 def test_control_event_ends_waiting(kind: str) -> None:
-    """A control event shows how far its source has come."""
+    """A `max_wait` above the idle timeout makes a window wait for an idle source."""
     operator = windows()
     word = heard("b", 12, 14)
     word.kind = kind

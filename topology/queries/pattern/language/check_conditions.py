@@ -74,7 +74,7 @@ class ConditionChecks:
         for expr in find_expressions(self._query):
             for part in walk(expr):
                 if isinstance(part, Test):
-                    self._check_one_variable(part)
+                    self._check_one_indexed_group(part)
                 elif type(part) in checks:
                     checks[type(part)](part)
         for conjunct in split_conjuncts(self._query.where):
@@ -180,7 +180,7 @@ class ConditionChecks:
             hint = suggest(param.name, self._params, hint_without_value(param.name, self._known))
             self._findings.add("E_PARAM", param.span, message, hint)
 
-    def _check_one_variable(self, expr: Expr) -> None:
+    def _check_one_indexed_group(self, expr: Expr) -> None:
         counted = sorted(find_counted_aliases(expr))
         groups = {id(self._turned.get(alias, alias)) for alias in counted}
         if len(groups) > 1:

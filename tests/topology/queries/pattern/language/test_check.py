@@ -244,7 +244,7 @@ def test_every_code_has_an_example() -> None:
     assert CODES - shown == have_tests_of_their_own
 
 
-def test_user_names_are_checked() -> None:
+def test_params_and_functions_are_checked() -> None:
     """Parameters can be bound later."""
     query = parse_query("PATTERN A a WHERE a.x > $limit WITHIN 1 s")
     assert check(query) == check(query, params={"limit": 1, "other": 2}) == []
