@@ -29,31 +29,31 @@ class Fault(NamedTuple):
 
 FAULTS = {
     "what is just at the floor is late": Fault(
-        "merge/passage.py",
-        "if ref_ns >= self.floor_ns:",
-        "if ref_ns > self.floor_ns:",
+        "order/merge/passage.py",
+        "if ref_ns >= self.floor_ns and not",
+        "if ref_ns > self.floor_ns and not",
         "stream, coarse stamps",
     ),
     "integers are averaged as integers": Fault(
-        "pattern/compile/values.py",
+        "queries/pattern/compile/values.py",
         "    return a / b\n",
         "    return a // b\n",
         "pattern, next",
     ),
     "a window counted by events is one too long": Fault(
-        "window/counted.py",
+        "queries/window/counted.py",
         "return (self.folded + len(self.kept)) // self.size",
         "return (self.folded + len(self.kept) - 1) // self.size",
         "query, counted",
     ),
     "a clock is placed at the end of its bin": Fault(
-        "clock/one_way.py",
+        "order/clock/one_way.py",
         "self._bin_start_ns + BIN_NS // 2",
         "self._bin_start_ns + BIN_NS",
         "recorded, jr_umts",
     ),
     "a restart forgets what was emitted": Fault(
-        "window/counted.py",
+        "queries/window/counted.py",
         "        current=dict_of(INT, CURRENT),\n",
         "",
         "query, counted",
