@@ -5,26 +5,18 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 import pytest
 
 from inorder.__main__ import ROOMS
 from tests import ROOT
+from tests.kit.prose import docstrings
 
 NAMED_MODULE = re.compile(rf"`((?:{'|'.join(sorted(ROOMS))})(?:\.\w+)+)`")
 NAMED_METHOD = re.compile(r"`([A-Z]\w+)\.(\w+)`")
 OF_TOPICS = frozenset({"inorder.producers", "inorder.out.events", "inorder.zip"})
 """Names of topics, tables and files, which look like modules."""
-
-
-def docstrings(module: Path) -> Iterator[str]:
-    """Yield the strings that are statements, with those of attributes."""
-    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            yield str(node.value.value)
 
 
 @cache
@@ -59,7 +51,7 @@ def test_named_modules_exist(room: str) -> None:
     lost = {
         f"{file.relative_to(ROOT)}: {name}"
         for file in sorted((ROOT / room).rglob("*.py"))
-        for text in docstrings(file)
+        for text in docstrings(file.read_text(encoding="utf-8"))
         for name in NAMED_MODULE.findall(text)
         if name not in OF_TOPICS and not is_there(name)
     }
@@ -71,7 +63,7 @@ def test_named_methods_exist(room: str) -> None:
     lost = {
         f"{file.relative_to(ROOT)}: {name}.{method}"
         for file in sorted((ROOT / room).rglob("*.py"))
-        for text in docstrings(file)
+        for text in docstrings(file.read_text(encoding="utf-8"))
         for name, method in NAMED_METHOD.findall(text)
         if name in methods_by_class() and method not in methods_by_class()[name]
     }

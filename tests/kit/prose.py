@@ -68,11 +68,11 @@ def of_markdown(text: str) -> list[Finding]:
 
 def of_python(source: str) -> list[Finding]:
     """Return the findings in a module's docstrings and comments."""
-    texts = (*_docstrings(source), *_comments(source))
+    texts = (*docstrings(source), *_comments(source))
     return [found for text in texts for found in of_markdown(text)]
 
 
-def _docstrings(source: str) -> Iterator[str]:
+def docstrings(source: str) -> Iterator[str]:
     """Yield the docstrings of modules, classes, functions and attributes."""
     for node in ast.walk(ast.parse(source)):
         match node:
