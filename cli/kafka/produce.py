@@ -179,7 +179,10 @@ def _find_settings(
 
 
 def _is_by_stream(topology: Topology) -> bool:
-    """Return whether each stream must be, or is, in one partition of its input."""
+    """Return whether all events of a stream must go to the same partition of its input.
+
+    They must if `keyed_by` says so, and they do anyhow if the input has one partition.
+    """
     keyed = {stream.keyed_by for stream in topology.streams.values()}
     return topology.fused and (keyed == {"stream"} or topology.topics.partitions == 1)
 

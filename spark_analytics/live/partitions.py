@@ -139,11 +139,11 @@ class Partition:
         self.received += stretch.lines
         self.clock_ns = max(stretch.arrival_ns, begin_ns)
 
-    def before(self, arrival_ns: int) -> int:
+    def count_before(self, arrival_ns: int) -> int:
         """Return the number of lines that have arrived before this time."""
         return self._count_first(bisect_left(self.arrivals, arrival_ns))
 
-    def by(self, arrival_ns: int) -> int:
+    def count_until(self, arrival_ns: int) -> int:
         """Return the number of lines that have arrived at this time or earlier."""
         return self._count_first(bisect_right(self.arrivals, arrival_ns))
 
@@ -243,7 +243,9 @@ class Partitions:
             if (arrival_ns, name) != last:
                 last = arrival_ns, name
                 before = 1 + sum(
-                    partition.by(arrival_ns) if other < name else partition.before(arrival_ns)
+                    partition.count_until(arrival_ns)
+                    if other < name
+                    else partition.count_before(arrival_ns)
                     for other, partition in others
                     if other != name
                 )

@@ -51,7 +51,7 @@ class StampClock:
             self.now_ns = second.ts_ns
 
     def take(self, ts_ns: int, source: str) -> int:
-        """Return the time after the next record."""
+        """Process the timestamp of the next record, and return the clock's time after it."""
         now_ns, doubted = self.now_ns, self.doubted
         if now_ns is None:
             now_ns = ts_ns

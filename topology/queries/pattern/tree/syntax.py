@@ -419,7 +419,10 @@ class Seq(PatternNode):
 
 @dataclass(frozen=True, slots=True)
 class AllOf(PatternNode):
-    """AND: all of the nodes, in any order. A negation among them begins with the AND."""
+    """AND: all of the nodes match, in any order.
+
+    A negation among the nodes forbids events from the start of the AND until its FOR is over.
+    """
 
     BELOW = ("nodes",)
 
