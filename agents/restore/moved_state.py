@@ -39,7 +39,7 @@ from topology.records.header_writer import HeaderWriter
 from topology.stage.lanes import number_of
 from topology.stage.node import split_key
 from topology.stage.recut import OperatorStates, find_divided_streams
-from topology.stage.registry import ALIGN_PLACE, BY_LANE, places_of
+from topology.stage.registry import ALIGN_PLACE, BY_LANE, move_places, new_places, places_of
 from topology.stage.stage import ALIGN
 
 ORDERING: Final = frozenset({*BY_LANE, MERGE})
@@ -97,12 +97,6 @@ class FormerTask:
         }
         stage = self.arrangement.stage.name
         return [f"{name} of {stage} has buffered {n} events" for name, n in counts.items() if n]
-
-    def holders(self, event: Event) -> list[str]:
-        """Return the operators that hold the event."""
-        places = places_of(self.arrangement.operator_names)
-        at = self.state.stage.ledger.places_of(event)
-        return [name for name, place in places.items() if at & place]
 
     def renumber(self, numbers: Mapping[int, int]) -> State:
         """Return the operators' state with these numbers of the held events, by the former ones."""
@@ -172,12 +166,13 @@ def _pool_states(
     The events are numbered from -1 downwards, the newest first.
     """
     pool, held = OperatorStates(), dict[Event, int]()
-    places = places_of(arrangement.operator_names)
     count = sum(len(task.held) for task in former)
     for task in former:
+        moves = new_places(task.arrangement.operator_names, arrangement.operator_names)
+        ledger = task.state.stage.ledger
         numbers: dict[int, int] = {}
         for was, event in task.held:
-            at = sum(places[name] for name in task.holders(event) if name in places)
+            at = move_places(ledger.places_of(event), moves)
             if at:
                 copy = copy_event(event)
                 copy.lane = lane_of[event.stream]

@@ -124,20 +124,26 @@ def operators_of(shapes: Iterable[str]) -> list[str]:
     return [name for name in all_operators() if name in {*shapes}]
 
 
-def place_moves(was: Sequence[str], now: Sequence[str]) -> dict[int, int]:
+def new_places(was: Sequence[str], now: Sequence[str]) -> dict[int, int]:
     """Return the place of each node in a stage with the operators `now`, by its former place.
 
-    The places shift if an operator has its first query, or its last one is removed. The place of a
-    node that no longer exists is 0. The result is empty if nothing shifts.
+    The place of a node that is not there is 0.
     """
-    before, after = places_of(was), places_of(now)
-    if all(after.get(name) == place for name, place in before.items()):
-        return {}
-    return {place: after.get(name, 0) for name, place in before.items()}
+    after = places_of(now)
+    return {place: after.get(name, 0) for name, place in places_of(was).items()}
+
+
+def place_moves(was: Sequence[str], now: Sequence[str]) -> dict[int, int]:
+    """Return `new_places`, or an empty dict if no place shifts.
+
+    The places shift if an operator has its first query, or its last one is removed.
+    """
+    moves = new_places(was, now)
+    return {} if all(place == new for place, new in moves.items()) else moves
 
 
 def move_places(places: int, moves: Mapping[int, int]) -> int:
-    """Return the places of a held event after the moves of `place_moves`."""
+    """Return the places of a held event after the moves of `new_places`."""
     kept = places & ALIGN_PLACE
     return kept | sum(now for place, now in moves.items() if places & place)
 

@@ -20,7 +20,14 @@ from topology.config import Topology
 from topology.order.clock.models import FOLDED
 from topology.stage.ledger import Ledger
 from topology.stage.node import split_key
-from topology.stage.registry import BY_LANE, chain_of, nodes_with_state, places_of
+from topology.stage.registry import (
+    BY_LANE,
+    chain_of,
+    move_places,
+    new_places,
+    nodes_with_state,
+    places_of,
+)
 from topology.stage.replay import SavedReplay
 
 LaneOf = Callable[[str, str], int | None]
@@ -40,8 +47,8 @@ def share_of(
     and CLOCK, the part has only the sources that have a lane, in the state of that lane. The held
     events have their lanes.
     """
-    places, own = places_of(operators), nodes_with_state(operators)
-    names = {place: name for name, place in places_of(topology.operators).items()}
+    moves, own = new_places(topology.operators, operators), nodes_with_state(operators)
+    of_lanes = sum(at for name, at in places_of(topology.operators).items() if name in BY_LANE)
     by_lane = {
         (stream, node.name): node.operator
         for stream in lanes
@@ -64,12 +71,11 @@ def share_of(
     for event, at in saved.held.items():
         if event.stream not in lanes:
             continue
-        holders = [name for place, name in names.items() if at & place]
-        own_places = sum([places[name] for name in holders if name in places])
+        own_places = move_places(at, moves)
         if not own_places:
             continue
         lane = lane_of(event.stream, event.source)
-        if lane is not None or BY_LANE.isdisjoint(holders):
+        if lane is not None or not at & of_lanes:
             copy = copy_event(event)
             copy.lane = lane or 0
             held[copy] = own_places
