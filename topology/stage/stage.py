@@ -37,7 +37,7 @@ from topology.base.outcome import Malformed, Report, Step, make_dead_letter
 from topology.base.payload import MakeScan, Payloads
 from topology.base.result import LEAVES_AS, Result
 from topology.config import Topology
-from topology.config.stages import JOIN, MERGE, PATTERN, REORDER, WINDOW
+from topology.config.stages import MERGE, REORDER
 from topology.order.clock.drift_table import DriftTable
 from topology.order.merge.operator import Merge
 from topology.order.reorder.mixed import MixedReorder
@@ -50,7 +50,13 @@ from topology.stage.graph import ACCEPTED_JOINS, Graph
 from topology.stage.lanes import Lanes, lane_of, lanes_of
 from topology.stage.ledger import Ledger
 from topology.stage.node import BATCH, END, TIME, Node, split_key
-from topology.stage.registry import ALIGN_PLACE, buffering_places, graph_of, group_by_joins
+from topology.stage.registry import (
+    ALIGN_PLACE,
+    BEGIN_LATE,
+    buffering_places,
+    graph_of,
+    group_by_joins,
+)
 
 if TYPE_CHECKING:
     from topology.queries.detector.queries import DetectorQueries
@@ -349,7 +355,7 @@ def _begin_midstream(graph: Graph, what: int) -> None:
         if chain.passed is not None:
             chain.passed.restore({}, ())
     for node in graph.nodes:
-        if node.kind in (WINDOW, PATTERN, JOIN):
+        if node.kind in BEGIN_LATE:
             node.operator.restore({}, ())
         elif what == SOURCES:
             for _, operator in lanes_in(node.operator):

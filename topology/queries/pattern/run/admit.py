@@ -146,8 +146,8 @@ class PartitionIndex:
             for each in group.wirings
         ]
 
-    def take(self, entry: Entry, filters: Sequence[int]) -> bool:
-        """Add the entry to these filters' indexes; return whether it is the newest."""
+    def take(self, entry: Entry, filters: Sequence[int]) -> None:
+        """Add the entry to these filters' indexes, and set `in_order`."""
         indexes, newest = self.indexes, self.newest
         in_order = self.in_order = newest is None or entry.key > newest
         if in_order:
@@ -158,7 +158,6 @@ class PartitionIndex:
             for number in filters:
                 indexes[number].add(entry)
         entry.places += len(filters)
-        return in_order
 
     def _place(self, wiring: Wiring, group: KeyedQueries) -> Place:
         query = wiring.query

@@ -194,8 +194,7 @@ def select_visible(run: Run, unit: MatchUnit) -> dict[str, FoundMatch]:
 def _is_emitted(run: Run, unit: MatchUnit, id_: str) -> bool:
     """Return whether consumers have the match, or a row of it."""
     if run.query.query.all_rows:
-        rows = (current for row, current in unit.emitted.items() if row.startswith(id_))
-        return any(current.live for current in rows)
+        return any(True for _ in _find_emitted(unit, id_))
     emitted = unit.emitted.get(id_)
     return emitted is not None and emitted.live
 
