@@ -1,0 +1,37 @@
+"""`inorder sample` writes a small recording and its topology file, to try the other commands on."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+import click
+
+from cli.topology_file import Refused, refusing, text_of, write_new
+
+NAMES: Final = ("telemetry.csv", "telemetry.yaml")
+NEXT: Final = """\
+next: inorder audit telemetry.csv
+      inorder replay --topology telemetry.yaml telemetry.csv
+"""
+
+
+@click.command("sample")
+@click.argument("folder", default=".", type=click.Path(file_okay=False, path_type=Path))
+def command(folder: Path) -> None:
+    """Write telemetry.csv and telemetry.yaml to FOLDER, to try other commands on.
+
+    The recording is simulated: five machines, some of whose records are late, doubled or missing.
+    One has a clock that is fast, and one restarts. Other files of these names are not replaced.
+    """
+    texts = {folder / name: (files("cli.files") / "sample" / name).read_text() for name in NAMES}
+    for path, text in texts.items():
+        if path.exists() and text_of(str(path), str(path)) != text:
+            raise Refused(f"{path} has other contents; name another FOLDER, or move it away")
+    for path, text in texts.items():
+        with refusing(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        write_new("FOLDER", str(path), text)
+    click.echo(f"written: {', '.join(map(str, texts))}")
+    click.echo(NEXT, nl=False)
