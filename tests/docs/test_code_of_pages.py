@@ -74,6 +74,15 @@ def test_readme_shows_real_output_lines() -> None:
         assert any(part_of(line, part) == part for line in said), part
 
 
+def test_readme_program_prints_its_balance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    inorder("sample").well()
+    exec(compile(block("README.md", "python"), "README.md", "exec"), {})
+    assert capsys.readouterr().out == block("README.md", "text")
+
+
 def test_secure_page_makes_working_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = "docs/operate/secure.md"
     monkeypatch.chdir(tmp_path)

@@ -65,15 +65,21 @@ def test_page_has_examples(page: Path) -> None:
     assert all(any(line.strip() for line in lines) for _, lines in found)
 
 
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the current folder of a reader of a checkout, after `inorder sample`."""
+    (tmp_path / "docs").symlink_to(DOCS)
+    monkeypatch.chdir(tmp_path)
+    inorder("sample").well()
+    return tmp_path
+
+
+@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(("command", "shown"), SHOWN)
 def test_page_shows_the_real_output(
-    command: str,
-    shown: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    command: str, shown: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """JSON is compared line by line on the keys shown, and other text on the lines shown."""
-    monkeypatch.chdir(ROOT)
     program, *words = shlex.split(command)
     if program == "cat":
         assert shown == Path(words[0]).read_text().splitlines()
