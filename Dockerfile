@@ -41,7 +41,7 @@ RUN INORDER_COMPILE=all infra/image.sh build python /dist "${WHEELS}" \
     && infra/image.sh install /opt/inorder /dist
 
 FROM ${PYTHON_SLIM}
-ARG VERSION=0.1.0
+ARG VERSION=unknown
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="inorder" \
       org.opencontainers.image.description="Puts the events of many machines back in order" \

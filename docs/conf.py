@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,12 +21,13 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.docutils import new_document
 from sphinx.util.nodes import make_refnode
 
+from inorder import __version__
+
 ROOT: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 project = "inorder"
-about = tomllib.loads((ROOT / "pyproject.toml").read_text())
-version = release = about["project"]["version"]
+version = release = __version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
 root_doc = "docs/index"

@@ -19,7 +19,7 @@ case ${1:-} in
         ;;
     build)
         if [[ -n ${4:-} ]]; then
-            version=$(sed -n 's/^version = "\(.*\)"$/\1/p' pyproject.toml)
+            version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' inorder/__init__.py)
             PIP_NO_INDEX=1 "$2" "${pip[@]}" download --no-deps -f "$4" --dest "$3" \
                 "inorder==$version" "inorder-engine==$version"
             if [[ ${INORDER_COMPILE:-} == all ]] && compgen -G "$3/inorder_engine-*-none-any.whl" >/dev/null; then

@@ -5,7 +5,7 @@ repository, a part of the product `inorder-engine`. A pinned package has its nam
 URL, and the SHA-256 of every file that the lock file accepts for it. `pip install --require-hashes`
 installs exactly one of these files. The dependencies come from the comments of the lock files.
 
-The output depends only on the lock files and on the version in pyproject.toml. Even the serial
+The output depends only on the lock files and on the version of this tree. Even the serial
 number is derived from the content.
 """
 
@@ -14,12 +14,13 @@ from __future__ import annotations
 import json
 import re
 import sys
-import tomllib
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+
+from inorder import __version__
 
 ROOT: Final = Path(__file__).parents[1]
 PRODUCT: Final = "inorder-engine"
@@ -77,10 +78,9 @@ def read(text: str) -> list[Pinned]:
 
 def bom(pinned: Sequence[Pinned]) -> dict[str, Any]:
     """Return the bill of materials of the product and these packages."""
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    product = f"pkg:pypi/{PRODUCT}@{version}"
-    light = f"pkg:pypi/inorder@{version}"
-    own = {"type": "library", "name": "inorder", "version": version, "purl": light}
+    product = f"pkg:pypi/{PRODUCT}@{__version__}"
+    light = f"pkg:pypi/inorder@{__version__}"
+    own = {"type": "library", "name": "inorder", "version": __version__, "purl": light}
     needs: dict[str, set[str]] = {product: {light}, light: set()}
     named: dict[str, list[str]] = {}
     for each in pinned:
@@ -98,7 +98,7 @@ def bom(pinned: Sequence[Pinned]) -> dict[str, Any]:
             "component": {
                 "type": "application",
                 "name": PRODUCT,
-                "version": version,
+                "version": __version__,
                 "purl": product,
                 "bom-ref": product,
                 "licenses": [{"license": {"id": "Apache-2.0"}}],

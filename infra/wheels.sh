@@ -17,18 +17,31 @@ git ls-files -z --cached --others --exclude-standard -- ':!tests' |
     while IFS= read -r -d '' file; do [[ ! -e $file ]] || printf '%s\0' "$file"; done |
     tar --create --null --files-from=- | tar --extract --directory="$copy"
 
-wheels() {
-    "$python" -m pip --disable-pip-version-check --quiet wheel --no-deps --no-build-isolation \
-        --no-cache-dir --wheel-dir "$folder" "$@"
-}
+# A release of inorder-engine needs inorder of the same version. Its page at the package index is README.md, whose
+# links lead to this version's files.
+version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' "$copy/inorder/__init__.py")
+source=$(sed -n 's/^Source = "\(.*\)"$/\1/p' "$copy/pyproject.toml")
+sed -i.before "s/^    \"inorder\",/    \"inorder==$version\",/" "$copy/pyproject.toml"
+grep --quiet "\"inorder==$version\"" "$copy/pyproject.toml"
+sed -i.before -E "s#!\[([^]]*)\]\(([^:)]+)\)#![\1]($source/raw/v$version/\2)#g
+    s#\]\(([^:)]+)\)#]($source/blob/v$version/\1)#g" "$copy/README.md"
 
-INORDER_COMPILE=0 wheels "$copy/inorder" "$copy"
 for sources in "$copy/inorder" "$copy"; do
     (cd "$sources" && INORDER_COMPILE=0 "$python" -c \
         'import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])' \
         "$folder" >/dev/null)
 done
-if [[ -n ${3:-} ]]; then
-    rm -rf "$copy/build"
-    INORDER_COMPILE=1 wheels "$copy"
-fi
+
+# Wheels come from the archives, which so are shown to be complete.
+wheel() {
+    local compile=$1 distribution=$2
+    rm -rf "$copy/unpacked"
+    mkdir "$copy/unpacked"
+    tar --extract --gzip --file "$folder/$distribution-$version.tar.gz" --directory "$copy/unpacked" --strip-components 1
+    INORDER_COMPILE=$compile "$python" -m pip --disable-pip-version-check --quiet wheel --no-deps \
+        --no-build-isolation --no-cache-dir --wheel-dir "$folder" "$copy/unpacked"
+}
+
+wheel 0 inorder
+wheel 0 inorder_engine
+[[ -z ${3:-} ]] || wheel 1 inorder_engine

@@ -8,9 +8,7 @@ fetches the real images instead.
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
@@ -19,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
 from cli.local.kafka import jars
+from infra import pythons
 from infra.containers import debian, programs
 from infra.containers.command import CommandFailed, run
 from infra.containers.engine import Engine
@@ -97,16 +96,8 @@ def make_all(engine: Engine) -> None:
 
 def python() -> Path | None:
     """Return the folder of a Python of the release, which can be copied to another place."""
-    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
-    programs_there = [shutil.which(f"python{PYTHON}")]
-    programs_there += [str(found) for found in sorted(pyenv.glob(f"{PYTHON}.*/bin/python{PYTHON}"))]
-    for program in filter(None, programs_there):
-        asked = [program, "-c", "import sys; print(sys.base_prefix)"]
-        told = subprocess.run(asked, check=False, capture_output=True, text=True, timeout=60)
-        folder = Path(told.stdout.strip())
-        if told.returncode == 0 and folder != Path("/usr"):
-            return folder
-    return None
+    folders = (found.home for found in pythons.find_all(PYTHON))
+    return next((folder for folder in folders if folder != Path("/usr")), None)
 
 
 def _read_label(engine: Engine, name: str) -> str | None:

@@ -1,18 +1,33 @@
-"""Builds the project's own image from its Dockerfile, as it stands."""
+"""Builds the project's own image from its Dockerfile, as it stands.
+
+`python -m infra.containers.product_image` does so on a private engine, and prints the version that
+the image says.
+"""
 
 from __future__ import annotations
 
-import tomllib
+import sys
 from pathlib import Path
 from typing import Final
 
+from infra.containers import base_images
+from infra.containers import engine as engines
 from infra.containers.base_images import PYTHON
 from infra.containers.engine import Engine
+from inorder import __version__
 
 NAME: Final = "inorder"
 ROOT: Final = Path(__file__).parents[2]
 BUILD_TIMEOUT_S: Final = 3000.0
 NOT_SHIPPED: Final = ("benchmarks", "docs", "infra", "tests")
+
+
+def main() -> None:
+    if reason := engines.missing() or base_images.missing():
+        sys.exit(f"no image: {reason}")
+    with Engine() as engine:
+        base_images.make_all(engine)
+        print(engine.docker("run", "--rm", build(engine), "--version"), end="")
 
 
 def build(engine: Engine) -> str:
@@ -21,7 +36,8 @@ def build(engine: Engine) -> str:
     Raises CommandFailed if the build fails.
     """
     wheels = ("--build-arg", "WHEELS=dist") if has_wheels(ROOT) else ()
-    words = ("build", "--network", "host", *wheels, "--tag", NAME, str(ROOT))
+    version = ("--build-arg", f"VERSION={__version__}")
+    words = ("build", "--network", "host", *wheels, *version, "--tag", NAME, str(ROOT))
     engine.docker(*words, timeout_s=BUILD_TIMEOUT_S)
     return NAME
 
@@ -31,9 +47,8 @@ def has_wheels(tree: Path) -> bool:
 
     They must be newer than all sources, because the image has to be that of the tree.
     """
-    version = tomllib.loads((tree / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     tag = f"cp{PYTHON.replace('.', '')}"
-    forms = (f"inorder-{version}-py3-none-any", f"inorder_engine-{version}-{tag}-{tag}-*")
+    forms = (f"inorder-{__version__}-py3-none-any", f"inorder_engine-{__version__}-{tag}-{tag}-*")
     found = [[*(tree / "dist").glob(f"{form}.whl")] for form in forms]
     if not all(found):
         return False
@@ -43,3 +58,7 @@ def has_wheels(tree: Path) -> bool:
         if package.parent.name not in NOT_SHIPPED:
             sources += (file for file in package.parent.rglob("*.p*") if file.suffix != ".pyc")
     return all(source.stat().st_mtime < oldest_s for source in sources if source.is_file())
+
+
+if __name__ == "__main__":
+    main()

@@ -17,6 +17,7 @@ import pytest
 from cli.local.kafka import jars
 from infra.containers import base_images, debian, engine, machine, product_image, programs
 from infra.containers.command import CommandFailed
+from inorder import __version__
 from tests import ROOT
 from tests.infra.test_compose import DOCKERFILE, SERVICES
 
@@ -92,11 +93,12 @@ def test_missing_python_has_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("tag", "code"), [("py3-none-any", 1), ("cp312-cp312-linux", 0)])
 def test_only_compiled_wheels_are_taken(tmp_path: Path, tag: str, code: int) -> None:
     """A stand-in for pip makes the wheels that it should download."""
+    pins = f"inorder=={__version__} inorder-engine=={__version__}"
     pip = tmp_path / "pip"
     pip.write_text(
         "#!/bin/bash\n[[ $1 == --version ]] && echo Python 3.12 && exit\n"
-        '[[ "$*" == *" inorder==0.1.0 inorder-engine==0.1.0" ]] || exit 3\n'
-        f"touch {tmp_path}/inorder_engine-0.1.0-{tag}.whl\n"
+        f'[[ "$*" == *" {pins}" ]] || exit 3\n'
+        f"touch {tmp_path}/inorder_engine-{__version__}-{tag}.whl\n"
     )
     pip.chmod(0o755)
     words = [str(ROOT / "infra/image.sh"), "build", str(pip), str(tmp_path), "dist"]
@@ -107,7 +109,6 @@ def test_only_compiled_wheels_are_taken(tmp_path: Path, tag: str, code: int) -> 
 
 
 def test_only_newer_wheels_are_used(tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text('[project]\nversion = "0.2"\n')
     (tmp_path / "topology").mkdir()
     source = tmp_path / "topology/__init__.py"
     source.touch()
@@ -115,10 +116,10 @@ def test_only_newer_wheels_are_used(tmp_path: Path) -> None:
     dist.mkdir()
     later_s = source.stat().st_mtime + 1
     for name in (
-        "inorder-0.2-py3-none-any",
-        "inorder_engine-0.1-cp312-cp312-linux_x86_64",
-        "inorder_engine-0.2-py3-none-any",
-        "inorder_engine-0.2-cp312-cp312-linux_x86_64",
+        f"inorder-{__version__}-py3-none-any",
+        "inorder_engine-0.0-cp312-cp312-linux_x86_64",
+        f"inorder_engine-{__version__}-py3-none-any",
+        f"inorder_engine-{__version__}-cp312-cp312-linux_x86_64",
     ):
         assert not product_image.has_wheels(tmp_path)
         (dist / f"{name}.whl").touch()
