@@ -22,6 +22,8 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3.14 python3
 JOBS ?= 3
 ARGS ?=
 BASE ?= main
+VERSION ?=
+WHEELS ?=
 # What `make mutants` tries (tests/mutants/__main__.py).
 TIER ?=
 TURN ?=
@@ -29,7 +31,7 @@ SAMPLE ?=
 # Where it is set, each of the hundreds of processes of a run compiles all that it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help up down install setup jars docs docs-reference spark-setup spark-oldest spark-long spark-package helm demo test test-rest test-all test-quick containers kubernetes tiers answers style lint format services bench bench-all chaos laws mutants compiled wheels compiled-wheels lock audit sbom clean
+.PHONY: help up down install setup jars docs docs-reference spark-setup spark-oldest spark-long spark-package helm demo test test-rest test-all test-quick containers kubernetes tiers answers style lint format services bench bench-all chaos laws mutants compiled wheels compiled-wheels release lock audit sbom clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -219,6 +221,10 @@ wheels: $(DEV) ## both distributions, inorder and inorder-engine, pure, into dis
 
 compiled-wheels: $(DEV) ## the same with the core compiled for each CPython that is here; minutes
 	@infra/compiled_wheels.sh $(ARGS)
+
+# Tests are not part of it: CI runs them first. It takes a compiler, and Docker or root.
+release: $(DOCS) ## all parts of a release, built and tried, into dist/; publishes nothing (VERSION=..., WHEELS=folder)
+	@infra/release.sh $(PY) "$(VERSION)" "$(WHEELS)"
 
 # Pins stay as they are where pyproject.toml allows; LOCK_ARGS=--upgrade renews them.
 LOCK_ARGS ?=

@@ -35,3 +35,11 @@ write build "" --only-group build --no-annotate
 write uv "" --only-group install --no-annotate
 write tests "run build" --extra dev --no-annotate
 write docs "run build tests" --only-group docs --no-annotate
+# In an environment of its own, since it needs other versions of what the tests need.
+cp release.txt "$copy/release" 2>/dev/null || true
+{
+    echo "# Made by: make lock"
+    "$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+        --group "$copy/pyproject.toml:release" --output-file "$copy/release" "${@:2}"
+    cat "$copy/release"
+} >release.txt

@@ -1,29 +1,103 @@
 #!/usr/bin/env bash
-# Makes a release: tags the commit with the version of pyproject.toml if all checks pass.
-#   usage: infra/release.sh [--dry-run]
-# It pushes and uploads nothing; a person with the rights does that.
+# Builds all parts of a release into dist/ and tries them: wheels, chart, site, image, bill of materials. It
+# publishes nothing: a tag does, by .github/workflows/ci.yml, which runs this script too.
+#   usage: infra/release.sh PYTHON VERSION [WHEELS]
+# PYTHON has the packages of `make docs`. VERSION is that of inorder/__init__.py, where it stands once. WHEELS is a
+# folder with compiled wheels of this version; without it they are built here, for each Python of this machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+python=$(realpath --no-symlinks "$1") version=${2:-} wheels=${3:-}
+[[ -z $wheels ]] || wheels=$(realpath "$wheels")
 
 fail() { echo "no release: $*" >&2; exit 1; }
 
-version=$(sed -n 's/^version = "\(.*\)"$/\1/p' pyproject.toml)
-[[ $version =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "pyproject.toml has no version like 1.2.3"
-for other in "inorder/pyproject.toml:^version = \"$version\"$" \
-    "inorder/__init__.py:^__version__ = \"$version\"$" "pyproject.toml:\"inorder==$version\""; do
-    grep --quiet "${other#*:}" "${other%%:*}" || fail "${other%%:*} has another version than $version"
-done
-[[ -z $(git status --porcelain) ]] || fail "commit or stash first: the tree is not clean"
-[[ $(git branch --show-current) == main ]] || fail "releases are made from main"
-! git rev-parse --quiet --verify "refs/tags/v$version" >/dev/null || fail "v$version already exists"
-grep --quiet "^## \[$version\] - [0-9-]*$" CHANGELOG.md ||
-    fail "CHANGELOG.md has no heading '## [$version] - YYYY-MM-DD': move the unreleased entries below it"
-sections=$(sed -n "/^## \[Unreleased\]/,/^## \[$version\]/p" CHANGELOG.md | grep --count '^- ' || true)
-[[ $sections == 0 ]] || fail "CHANGELOG.md has $sections unreleased entries above $version"
+step() {
+    local name=$1 began=$SECONDS
+    shift
+    echo "== $name"
+    "$@"
+    times+=("$(printf '%5d s  %s' $((SECONDS - began)) "$name")")
+}
 
-[[ ${1:-} != --dry-run ]] || { echo "v$version could be released"; exit 0; }
-make test-all
-make wheels
-make sbom
-git tag --annotate "v$version" --message "inorder $version"
-echo "tagged v$version, the wheels and the bill of materials are in dist/; push the tag with: git push origin v$version"
+check() {
+    local found
+    found=$("$python" -c 'import inorder; print(inorder.__version__)')
+    [[ -n $version ]] || fail "say which: make release VERSION=$found"
+    [[ $version =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "$version is not a version like 1.2.3"
+    [[ $version == "$found" ]] || fail "inorder/__init__.py has version $found; set it to $version, and commit"
+    [[ -z $(git status --porcelain) ]] || fail "the tree is not clean; commit or stash first"
+    grep --quiet "^## \[$version\] - [0-9-]*$" CHANGELOG.md ||
+        fail "CHANGELOG.md has no heading '## [$version] - YYYY-MM-DD'; move the unreleased entries below it"
+    [[ $(notes Unreleased | grep --count '^- ') == 0 ]] || fail "CHANGELOG.md has unreleased entries"
+    ! git rev-parse --quiet --verify "refs/tags/v$version^{commit}" >/dev/null ||
+        [[ $(git rev-parse "v$version^{commit}") == $(git rev-parse HEAD) ]] ||
+        fail "v$version is another commit already"
+}
+
+# notes HEADING: that part of the changelog
+notes() { sed -n "/^## \[$1\]/,/^## \[/{/^## \[/!p}" CHANGELOG.md; }
+
+build_wheels() {
+    rm -rf dist
+    mkdir -p dist/assets
+    if [[ -n $wheels ]]; then
+        infra/wheels.sh "$python" dist
+        cp "$wheels"/inorder_engine-"$version"-cp*.whl dist/
+        return
+    fi
+    local program home
+    for program in $("$python" -m infra.pythons); do
+        home=build/release/$("$program" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+        "$uv" venv --quiet --clear --seed --python "$program" "$home"
+        "$uv" pip install --quiet --python "$home" --require-hashes -r infra/locks/build.txt
+        infra/wheels.sh "$home/bin/python" dist compiled
+    done
+}
+
+check_wheels() {
+    "$uv" venv --quiet --clear --python "$python" build/release/twine
+    "$uv" pip install --quiet --python build/release/twine --require-hashes -r infra/locks/release.txt
+    build/release/twine/bin/twine check --strict dist/*.whl dist/*.tar.gz
+}
+
+build_image() {
+    if docker info >/dev/null 2>&1; then
+        docker build --build-arg WHEELS=dist --build-arg "VERSION=$version" \
+            --build-arg "REVISION=$(git rev-parse HEAD)" --tag "inorder:$version" .
+        docker run --rm "inorder:$version" --version
+    else
+        "$python" -m infra.containers.product_image
+    fi
+}
+
+build_chart() {
+    "$("$python" -c 'from infra.helm import find_program; print(find_program())')" package infra/helm/inorder \
+        --version "$version" --app-version "$version" --destination dist/assets
+}
+
+build_site() {
+    make docs
+    tar --create --gzip --file "dist/assets/inorder-site-$version.tar.gz" --directory build site
+}
+
+write_lists() {
+    "$python" -m infra.sbom dist/assets/inorder-engine.cdx.json infra/locks/run.txt
+    "$python" -m infra.sbom dist/assets/inorder-engine-spark.cdx.json infra/locks/run.txt infra/locks/spark.txt
+    notes "$version" >dist/assets/notes.md
+    { cat CITATION.cff; sed -n "s/^## \[\($version\)\] - \(.*\)$/version: \1\ndate-released: \2/p" CHANGELOG.md; } \
+        >dist/assets/CITATION.cff
+    (cd dist && find . -type f ! -name SHA256SUMS | sort | xargs sha256sum >assets/SHA256SUMS)
+}
+
+uv=$(dirname "$python")/uv
+times=()
+check
+step "wheels and archives of the sources" build_wheels
+step "twine check" check_wheels
+step "the README, by each wheel on each Python" "$python" -m infra.try_wheels dist
+step "chart" build_chart
+step "site" build_site
+step "image" build_image
+step "bill of materials, notes, sums" write_lists
+printf '%s\n' "${times[@]}"
+echo "dist/ has inorder $version; to publish it: git tag --annotate v$version --message 'inorder $version' && git push origin v$version"

@@ -1,0 +1,129 @@
+"""Installs built wheels as a user does, and runs the README with them, away from the checkout.
+
+`python -m infra.try_wheels FOLDER` does so in an empty environment for each Python of this machine:
+with the compiled wheel if FOLDER has one for it, and with the pure one. It ends with exit code 1 at
+the first command that fails, or that does not print the lines that the README shows.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, NamedTuple
+
+from infra import pythons
+from inorder import __version__
+
+README: Final = Path(__file__).parents[1] / "README.md"
+BLOCK: Final = re.compile(r"^```(?P<kind>\w+)\n(?P<lines>.*?)^```", re.M | re.S)
+TRIED: Final = ("sample", "audit", "demo", "replay")
+"""The commands that need neither a broker nor an end by hand."""
+
+COMMAND: Final = re.compile(rf"^(?P<prompt>\$ )?(?P<command>inorder (?:{'|'.join(TRIED)})\b.*)$")
+COMMAND_S: Final = 300.0
+INSTALL_S: Final = 600.0
+
+
+class Step(NamedTuple):
+    """Words to run, and the lines that must be among their output."""
+
+    words: tuple[str, ...]
+    shown: tuple[str, ...] = ()
+
+
+class Failed(Exception):
+    """A command failed, or did not print what the README shows; the message says which."""
+
+
+def main() -> None:
+    folder = Path(sys.argv[1]).absolute()
+    steps = list(read_steps(README.read_text(encoding="utf-8")))
+    tried = 0
+    for version in pythons.VERSIONS:
+        for python in pythons.find_all(version):
+            for wheel in find_wheels(folder, version):
+                began_s = time.monotonic()
+                try:
+                    try_wheel(python.program, folder, wheel, steps)
+                except Failed as error:
+                    sys.exit(f"{wheel.name} with Python {version}: {error}")
+                seconds = time.monotonic() - began_s
+                print(f"{wheel.name} with Python {version}: the README works, {seconds:.0f} s")
+                tried += 1
+            break
+    if not tried:
+        sys.exit(f"no wheel of {__version__} in {folder}, or no Python {pythons.VERSIONS}")
+
+
+def read_steps(text: str) -> Iterator[Step]:
+    """Yield the README's commands and its program, in its order."""
+    yield Step(("inorder", "--version"), (f"inorder, version {__version__}",))
+    blocks = list(BLOCK.finditer(text))
+    for number, block in enumerate(blocks):
+        lines = block["lines"].splitlines()
+        if block["kind"] == "python":
+            shown = blocks[number + 1]["lines"].splitlines()
+            yield Step(("python", "-c", block["lines"]), tuple(shown))
+        for found in map(COMMAND.match, lines):
+            if found is not None:
+                # In a console, the output follows.
+                shown = [line for line in lines if line != found[0]] if found["prompt"] else []
+                yield Step(tuple(shlex.split(found["command"], comments=True)), tuple(shown))
+
+
+def find_wheels(folder: Path, version: str) -> list[Path]:
+    """Return the wheels of the engine for a Python: compiled, if there is one, and pure."""
+    tag = f"cp{version.replace('.', '')}"
+    names = (f"{tag}-{tag}-*", "py3-none-any")
+    return [
+        wheel
+        for name in names
+        for wheel in sorted(folder.glob(f"inorder_engine-{__version__}-{name}.whl"))[:1]
+    ]
+
+
+def try_wheel(python: Path, folder: Path, wheel: Path, steps: list[Step]) -> None:
+    client = folder / f"inorder-{__version__}-py3-none-any.whl"
+    uv = str(Path(sys.executable).with_name("uv"))
+    with TemporaryDirectory() as there:
+        home, work = Path(there, "home"), Path(there, "work")
+        work.mkdir()
+        run([uv, "venv", "--quiet", "--python", str(python), str(home)], work, INSTALL_S)
+        install = [uv, "pip", "install", "--quiet", "--python", str(home), str(client)]
+        run([*install, f"{wheel}[kafka]"], work, INSTALL_S)
+        for step in steps:
+            out = run([str(home / "bin" / step.words[0]), *step.words[1:]], work, COMMAND_S)
+            said = [line.rstrip() for line in out.splitlines()]
+            if absent := [line for line in step.shown if line.rstrip() not in said]:
+                raise Failed(f"{shlex.join(step.words)[:200]} did not print {absent[0]!r}:\n{out}")
+
+
+def run(command: list[str], folder: Path, timeout_s: float) -> str:
+    """Return what a command prints; raise Failed if it fails."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=env,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout_s,
+    )
+    if done.returncode:
+        said = done.stdout[-3000:]
+        raise Failed(f"{shlex.join(command)[:200]} ended with {done.returncode}:\n{said}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    main()
