@@ -45,7 +45,9 @@ LEAD_NS: Final = 3_000_000_000
 
 
 @click.command("demo")
-@click.option("--speed", type=click.FloatRange(0.1, 200), default=4.0)
+@click.option(
+    "--speed", type=click.FloatRange(0.1, 200), default=4.0, help="Multiple of the recorded speed."
+)
 @click.option("--seed", type=int, default=1, help="Seed of the simulated faults.")
 @click.option("--stay", is_flag=True, help="Keep the worker and its page running until Ctrl-C.")
 @json_option("DEMO")

@@ -176,6 +176,7 @@ def into_postgres(source: Source, postgres: str, table: str, set_aside: tuple[st
     "--format",
     type=click.Choice(["parquet", "jsonl"]),
     default="parquet",
+    help="Format of the files.",
 )
 @click.option(
     "--roll-mib",

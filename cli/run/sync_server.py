@@ -36,7 +36,7 @@ log = logging.getLogger("inorder.sync")
 
 @click.command("sync-server")
 @on_kafka()
-@click.option("--bind", metavar="HOST:PORT", default=DEFAULT_BIND)
+@click.option("--bind", metavar="HOST:PORT", default=DEFAULT_BIND, help="Address for UDP.")
 @click.option(
     "--keys",
     type=click.Path(path_type=Path),

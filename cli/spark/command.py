@@ -61,6 +61,7 @@ def command() -> None:
     "--key",
     multiple=True,
     default=KEYS,
+    help="Column to group by.",
 )
 @click.option(
     "--sum",
@@ -72,6 +73,7 @@ def command() -> None:
     "--quantile",
     multiple=True,
     metavar="COLUMN",
+    help="Column to compute quantiles of.",
 )
 @click.option("--table", multiple=True, metavar="NAME", help="Write this table of the job only.")
 @schema_option
