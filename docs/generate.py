@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 import sys
+import textwrap
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -27,30 +29,48 @@ NOTICE: Final = "`make docs-reference` generates this page; do not edit it."
 COMMANDS: Final = f"""\
 # Commands
 
-{NOTICE} `--help` of a command prints the same. Each option can also come from an environment
-variable: `--brokers` from `INORDER_BROKERS`, and so on. The command line wins.
-See [errors](errors.md) for exit codes.
-"""
+{NOTICE} `--help` of a command says the same. The last section explains the
+[options of several commands](#options-of-several-commands). Each option can also come from an
+environment variable: `--brokers` from `INORDER_BROKERS`, and so on. The command line wins.
+[Errors](errors.md) has the exit codes."""
 METRICS: Final = f"""\
 # Metrics
 
 {NOTICE} A worker answers at `/metrics`, in the text format of Prometheus. Times are in seconds.
-Counters end in `_total`. [Monitor and alerts](../operate/alerts.md) says which of them to watch.
+Counters end in `_total`, histograms in `_bucket`, `_sum` and `_count`, and all others are gauges.
+[Monitor and alerts](../operate/alerts.md) says which of them to watch.
 """
+ENDS: Final = {"counter": "_total", "histogram": "_bucket"}
 
 
 def commands() -> str:
     """Return the page of all commands, in the order of the help."""
+    pages = {path: _options(each, path) for path, each in _commands(main, "inorder")}
+    times = Counter(entry for options in pages.values() for entry in options)
+    shared = sorted(entry for entry in times if times[entry] > 1)
     parts = [COMMANDS]
     for path, command in _commands(main, "inorder"):
-        context = click.Context(command, info_name=path, show_default=True)
-        usage = " ".join(command.collect_usage_pieces(context))
-        parts.append(f"\n## {path}\n\n```text\n{path} {usage}\n```\n\n{_text(command.help)}\n")
-        options = [each for each in command.params if isinstance(each, click.Option)]
-        records = filter(None, (each.get_help_record(context) for each in options))
-        rows = [f"| `{name.replace('|', '¦')}` | {_text(help_)} |" for name, help_ in records]
-        parts.append("\n| option | |\n| --- | --- |\n" + "\n".join(rows) + "\n")
-    return "".join(parts)
+        required_first = sorted(pages[path].values(), key=lambda each: each[0] == "[")
+        _, *arguments = command.collect_usage_pieces(click.Context(command))
+        usage = " ".join(each.replace(" ", "\0") for each in (path, *required_first, *arguments))
+        usage = textwrap.fill(usage, 100, subsequent_indent="    ", break_on_hyphens=False)
+        usage = usage.replace("\0", " ")
+        parts.append(f"\n## {path}\n\n```text\n{usage}\n```\n\n{_text(command.help)}")
+        own = [entry for entry in pages[path] if times[entry] == 1]
+        parts += ["", *own] if own else []
+    return "\n".join([*parts, "\n## Options of several commands\n", *shared, ""])
+
+
+def _options(command: click.Command, path: str) -> dict[str, str]:
+    """Return the part of the usage for each option, by its entry in a list."""
+    context = click.Context(command, info_name=path, show_default=True)
+    options = {}
+    for each in command.params:
+        if record := each.get_help_record(context):
+            name = re.sub("(?<=[A-Z]) RANGE", "", record[0])
+            entry = f"- `{name}`: {_text(record[1]).removesuffix('[required]').strip()}"
+            options[entry] = name if each.required else f"[{name}]"
+    return options
 
 
 def _commands(group: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
@@ -64,7 +84,7 @@ def _commands(group: click.Command, path: str) -> Iterator[tuple[str, click.Comm
 
 
 def _text(text: str | None) -> str:
-    return " ".join((text or "").replace("\b", "").replace("|", "\\|").split())
+    return " ".join((text or "").replace("\b", "").split())
 
 
 def metrics() -> str:
@@ -76,12 +96,9 @@ def metrics() -> str:
 
 
 def _table(registry: CollectorRegistry) -> str:
-    rows = [
-        f"| `{each.name}{'_total' if each.type == 'counter' else ''}` | {each.type} |"
-        f" {re.sub('[|]', ' ', each.documentation)} |"
-        for each in sorted(registry.collect(), key=lambda each: each.name)
-    ]
-    return "| metric | kind | |\n| --- | --- | --- |\n" + "\n".join(rows) + "\n"
+    found = sorted(registry.collect(), key=lambda each: each.name)
+    rows = (f"| `{of.name}{ENDS.get(of.type, '')}` | {of.documentation} |" for of in found)
+    return "\n".join(("| metric | |", "| --- | --- |", *rows, ""))
 
 
 PAGES: Final = {"topology": topology_page.page, "cli": commands, "metrics": metrics}
