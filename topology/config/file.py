@@ -129,8 +129,8 @@ class TopologyFile(Section):
         default=None, validation_alias="stages"
     )
     """The stages of the pipeline; each runs in its own process. By default one stage, `all`, runs
-    all operators, and detectors run in one of their own. One task reads all partitions in which a
-    stream may have records. Name the stages if one core is too little for it."""
+    all operators, and detectors run in one of their own. Name the stages if one core is too little
+    (docs/operate/size.md)."""
     queries: Annotated[
         Mapping[Name, QueryConfig],
         Named("queries: {name: {}}", MAX_QUERIES),
@@ -145,9 +145,8 @@ class TopologyFile(Section):
     """`exactly_once` shows readers committed outputs alone. `at_least_once` shows outputs sooner,
     and repeats some of them after a crash."""
     checkpoint_ns: PositiveNs = 100_000_000
-    """How often a stage commits its outputs, state and offsets. Read-committed readers see outputs
-    at this interval, in a backlog up to a second apart. Raise it if commits
-    cost too much."""
+    """How often a stage commits its outputs, state and offsets, and so shows outputs to readers. In
+    a backlog it takes up to a second. Raise it if commits cost too much."""
     application: Annotated[
         str,
         text(

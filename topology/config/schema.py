@@ -65,9 +65,8 @@ class SchemaConfig(Section):
     """The Protobuf message type of the values, like plant.Telemetry."""
     reader: ReaderSchema | None = None
     """A file with the Avro schema that the queries expect, or this schema as JSON text. The path is
-    relative to the topology file. Each value is resolved to this schema by the rules of Avro.
-    Aliases follow renamed fields, and defaults replace fields that a value lacks. Fields that it
-    does not name are dropped. A value that does not fit is a dead letter (`schema_refused`)."""
+    relative to the topology file. Each value is resolved to this schema by the rules of Avro
+    (docs/operate/schemas.md). A value that does not fit is a dead letter (`schema_refused`)."""
 
     @property
     def reader_file(self) -> str | None:

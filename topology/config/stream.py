@@ -103,10 +103,9 @@ class StreamConfig(Section):
     """The time zone for a `ts` of `fields` that names none. Without it such a record is a dead
     letter. If a time occurs twice, the instant nearer to the arrival counts."""
     ts_format: TimeFormText | None = None
-    """The form of a `ts` of `fields` that is neither a number nor ISO 8601: `rfc2822`, `apache`,
-    `syslog`, `dotnet` (`/Date(…)/`), or a pattern such as `"%d.%m.%Y %H:%M:%S"`. Times of other
-    forms are dead letters. A pattern of digits alone reads integers, too. A missing year comes from
-    the arrival."""
+    """The form of a `ts` of `fields` that is neither a number nor ISO 8601. `dotnet` is
+    `/Date(…)/`. Times of other forms are dead letters. A pattern of digits alone reads integers,
+    too. A missing year comes from the arrival."""
     decimal: Annotated[DecimalSign, one_of(DecimalSign)] | None = None
     """The decimal sign of numbers that are text: of the `ts` of `fields`, and in the payload of a
     CSV file. By default it is a point."""

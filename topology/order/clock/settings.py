@@ -57,10 +57,9 @@ class ClockConfig(Section):
     wander_ppb_per_min: Annotated[int, whole(0), Unspelled()] = 100
     """How fast the rate of a clock may change, in ppb per minute."""
     max_set_back_ns: DurationNs | None = None
-    """How far the time of an event may be below the newest of its source, in sequence. Merge waits
-    so much longer, also beyond `merge.max_wait`, and the time errors of such events do not grow.
-    Set it for gateways that number what sensors stamped. By default merge does not wait for these
-    events, and the largest fall seen delays final results."""
+    """How far the time of an event may be below the newest of its source, in sequence. Set it for
+    gateways that number what sensors stamped. Merge waits so much longer, also beyond
+    `merge.max_wait`. By default it does not wait for these events (docs/concepts/clocks.md)."""
     granularity_ns: DurationNs | None = None
     """The resolution of the clocks of source and server. By default it is the unit of `ts`. Raise
     it if clocks tick more coarsely than they write."""

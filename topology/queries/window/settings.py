@@ -335,8 +335,8 @@ class EmptyConfig(Section):
 
     value: Annotated[Fill, one_of(Fill)] = "zero"
     """The values of such a window. `count` and `distinct` are 0, and `time_avg` is computed. With
-    `zero` sums are 0 and all others null, and with `null` all others are null. With `last` all
-    others are as in the key's last window with events."""
+    `last` all others are as in the key's last window with events. Otherwise they are null, but with
+    `zero` sums are 0."""
     for_ns: PositiveNs = HOUR_NS
     """How long a silent key has such windows: the last one begins within this time after the key's
     last window with events. Lower it if many keys end, raise it if they come back later."""
