@@ -22,9 +22,10 @@ USERS_PAGES = [
         for page in sorted((ROOT / "docs" / folder).rglob("*.md"))
     ),
 ]
-MOST_WORDS = 38_700
-"""The words of all pages of users, without code and generated pages."""
-GENERATED = {ROOT / "docs/reference" / f"{name}.md" for name in ("topology", "cli", "metrics")}
+MOST_WORDS = 36_000
+"""The words of all pages of users without code; with what is no word, such as marks of tables,
+they are 42,000.
+"""
 
 
 @pytest.mark.parametrize("page", USERS_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -33,5 +34,5 @@ def test_page_has_plain_sentences(page: Path) -> None:
 
 
 def test_user_pages_keep_to_budget() -> None:
-    pages = [page for page in USERS_PAGES if page not in GENERATED]
-    assert sum(prose.words(page.read_text(encoding="utf-8")) for page in pages) <= MOST_WORDS
+    texts = [page.read_text(encoding="utf-8") for page in USERS_PAGES]
+    assert sum(map(prose.words, texts)) <= MOST_WORDS

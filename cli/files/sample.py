@@ -26,12 +26,12 @@ def command(folder: Path) -> None:
     One has a clock that is fast, and one restarts. Other files of these names are not replaced.
     """
     texts = {folder / name: (files("cli.files") / "sample" / name).read_text() for name in NAMES}
+    with refusing(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
     for path, text in texts.items():
         if path.exists() and text_of(str(path), str(path)) != text:
             raise Refused(f"{path} has other contents; name another FOLDER, or move it away")
     for path, text in texts.items():
-        with refusing(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
         write_new("FOLDER", str(path), text)
     click.echo(f"written: {', '.join(map(str, texts))}")
     click.echo(NEXT, nl=False)
