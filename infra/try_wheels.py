@@ -1,8 +1,8 @@
 """Installs built wheels as a user does, and runs the README with them, away from the checkout.
 
-`python -m infra.try_wheels FOLDER` makes an empty environment for each Python of this machine, and
-each wheel that fits it: the compiled one, if FOLDER has it, and the pure one. It ends with exit
-code 1 if a command fails, or does not print the lines that the README shows.
+`python -m infra.try_wheels FOLDER` makes an empty environment for each Python of this machine and
+each wheel that fits it. FOLDER may have a compiled wheel for it, and has the pure one. It ends with
+exit code 1 if a command fails, or does not print the lines that the README shows.
 """
 
 from __future__ import annotations

@@ -139,7 +139,8 @@ def test_source_archives_are_complete(wheels: dict[str, Path]) -> None:
     sources = [f"codec/native/{name}.pyx" for name in recipe["CODEC"]]
     grammars = [str(file.relative_to(ROOT)) for file in ROOT.glob("topology/**/*.lark")]
     core = {name for name in recipe["hot_modules"]() if not name.startswith(recipe["PUBLISHED"])}
-    needed = {"setup.py", *core, *sources, *grammars}
+    typed = {str(file.relative_to(ROOT)) for file in (ROOT / "inorder").rglob("*.py")}
+    needed = {"setup.py", *core, *sources, *grammars, *typed}
     assert needed - held["inorder_engine"] == set()
 
 
