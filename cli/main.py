@@ -20,7 +20,7 @@ from cli.command_group import CommandGroup
 GROUPS: Final = {
     "Try, on this machine": {
         "demo": ("demo.show", "Watch disordered producers put in order: Kafka, worker and all."),
-        "sample": ("files.sample", "Write a small recording and its topology file, to try on."),
+        "sample": ("files.sample", "Write small recordings and topology files, for a first try."),
         "audit": ("audit.command", "Report how disordered a topic or file is, and its cost."),
         "init": ("files.init", "Write a first topology file for recorded events or a topic."),
         "check": ("files.check", "Check a topology file."),

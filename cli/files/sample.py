@@ -1,4 +1,4 @@
-"""`inorder sample` writes a small recording and its topology file, to try the other commands on."""
+"""`inorder sample` writes small recordings and their topology files, to try other commands on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 from cli.topology_file import Refused, refusing, text_of, write_new
 
-NAMES: Final = ("telemetry.csv", "telemetry.yaml")
+NAMES: Final = ("telemetry.csv", "telemetry.yaml", "absence.jsonl", "absence.yaml")
 NEXT: Final = """\
 next: inorder audit telemetry.csv
       inorder replay --topology telemetry.yaml telemetry.csv
@@ -20,10 +20,10 @@ next: inorder audit telemetry.csv
 @click.command("sample")
 @click.argument("folder", default=".", type=click.Path(file_okay=False, path_type=Path))
 def command(folder: Path) -> None:
-    """Write telemetry.csv and telemetry.yaml to FOLDER, to try other commands on.
+    """Write small recordings and their topology files to FOLDER, to try other commands on.
 
-    The recording is simulated: five machines, some of whose records are late, doubled or missing.
-    One has a clock that is fast, and one restarts. Other files of these names are not replaced.
+    In telemetry.csv, five simulated machines send records that are late, doubled or missing. One
+    has a fast clock, and one restarts. Other files of these names are not replaced.
     """
     texts = {folder / name: (files("cli.files") / "sample" / name).read_text() for name in NAMES}
     with refusing(OSError):

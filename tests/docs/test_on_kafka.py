@@ -38,6 +38,8 @@ ELSEWHERE = {
     "keys": "tests/docs/test_code_of_pages.py",
     "recut": "tests/end_to_end/test_recut.py",
     "replay": "tests/docs/test_pages.py",
+    "sample": "tests/cli/files/test_sample.py",
+    "telemetry.yaml": "tests/docs/test_pages.py",
     "spark": "tests/spark_analytics/backfill/test_backfill.py",
     "--take-over": "tests/end_to_end/test_change.py",
 }

@@ -6,6 +6,7 @@ Published events can be read in order, and Ctrl-C stops everything.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import signal
@@ -159,18 +160,18 @@ def test_tutorial_commands_work(tmp_path: Path, more: tuple[str, ...]) -> None:
         require(cli.local.kafka.jars.missing())
     serve, commands = tutorial_commands()
     program, *options = serve.split()
-    assert program == ".venv/bin/inorder"
+    assert program == "inorder"
     assert options == ["dev"]
     options = [*more]
     own = tmp_path / "t.yaml"
     own.write_text("streams: {default: {}}\ntopics: {partitions: 2, replication: 3}\n")
-    programs = f"{Path(sys.executable).parent}/"
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     with dev(tmp_path, *options, "--topology", str(own)) as (worker, brokers):
         for command in commands:
-            command = command.replace(".venv/bin/", programs)
             done = subprocess.run(
                 ["bash", "-c", command.replace("127.0.0.1:9092", brokers)],
                 cwd=tmp_path,
+                env={**os.environ, "PATH": path},
                 capture_output=True,
                 text=True,
                 timeout=READY_TIMEOUT_S,

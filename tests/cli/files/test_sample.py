@@ -9,7 +9,7 @@ import pytest
 from tests import ROOT
 from tests.cli.invoking import inorder
 
-NAMES = ("telemetry.csv", "telemetry.yaml")
+NAMES = ("telemetry.csv", "telemetry.yaml", "absence.jsonl", "absence.yaml")
 
 
 def test_sample_is_that_of_the_pages(tmp_path: Path) -> None:
