@@ -38,9 +38,10 @@ def misfit() -> str:
     try:
         from codec.native import batches, records
     except ImportError as absent:
-        return f"the compiled codec is not built ({absent}); `make setup` builds it"
+        remedy = "install a wheel for this Python, or run make setup"
+        return f"the compiled codec is not built ({absent}); {remedy}"
     if _digest() not in {"", records.SOURCES}:
-        return "the compiled codec was built from other sources; `make setup` rebuilds it"
+        return "the compiled codec was built from other sources; run make setup"
     try:
         fault = _fault(records, batches)
     except Exception as failed:  # noqa: BLE001 - whatever it is, the plain codec does without

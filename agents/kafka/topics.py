@@ -154,7 +154,7 @@ def _describe_refusal(spec: TopicSpec, error: KafkaError, bootstrap_servers: str
         return (
             f"{spec.name}: there are fewer brokers than topics.replication, or the brokers' own"
             " default.replication.factor, asks for; write `topics: {replication: N}` with N at most"
-            " the number of brokers"
+            f" the number of brokers, or start those that are down ({error.str()})"
         )
     if error.code() in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT):
         return f"no broker answered at {bootstrap_servers}; check --brokers"

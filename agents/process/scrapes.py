@@ -40,8 +40,8 @@ SUPERVISOR: Final = "supervisor"
 COMPILED: Final = "compiled"
 CORE: Final = "in Python" if event.__file__.endswith(".py") else COMPILED
 IN_PYTHON: Final = (
-    "core: in Python; a compiled core needs half of the CPU for an event: pip install ./inorder"
-    " '.[kafka]' on a machine with a C compiler, or use the image (docs/operate/size.md)"
+    "core: in Python; a compiled core needs half of the CPU for an event: install a wheel of"
+    " inorder-engine for this Python, or use the image (docs/operate/size.md)"
 )
 """The log line at the start of a worker whose core is not compiled."""
 

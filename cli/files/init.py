@@ -53,6 +53,9 @@ if TYPE_CHECKING:
     from cli.files.topic_rows import TopicRows
 
 MAX_LINES: Final = 200_000
+FEW: Final = 100
+"""Below as many records, waits that are learned from them mean little."""
+
 ONE_WINDOW_NS: Final = 1 << 62
 """Length of a window that contains all records, because `init` does not count wrong windows."""
 
@@ -207,6 +210,8 @@ def _describe_dead(survey: Survey) -> str:
 def _format_head(survey: Survey, name: str) -> Iterator[str]:
     yield f"# A first file for {name}, from {survey.lines:,} lines. Comments say what was seen;"
     yield "# all keys with their defaults: inorder check --defaults, or docs/reference/topology.md."
+    if survey.lines < FEW:
+        yield "# That is few: the waits below fit these lines alone. Give it an hour of your data."
     dead = survey.dead.dead
     if dead:
         yield f"# Dead lines: {dead:,}{_describe_dead(survey)}"

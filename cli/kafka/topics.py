@@ -54,6 +54,11 @@ def create_command(
     topology = load(topology_path)
     servers, access = kafka.servers, kafka.access
     brokers = kafka.brokers(brokers_wait_s)
+    if brokers.is_embedded:
+        raise Refused(
+            f"{servers} is the embedded broker of `inorder dev`, which creates topics by itself;"
+            " for topics as in production, run `inorder dev --broker kafka`"
+        )
     with refusing(CompactedInput):
         refuse_compacted(brokers, list_upstream_inputs(topology))
     with failing(BrokersUnavailable):

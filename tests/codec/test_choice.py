@@ -50,6 +50,6 @@ def test_missing_method_is_a_misfit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_outdated_build_is_a_misfit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seams, "_digest", lambda: "another")
-    assert "built from other sources; `make setup` rebuilds it" in seams.misfit()
+    assert "built from other sources; run make setup" in seams.misfit()
     monkeypatch.setattr(seams, "_digest", lambda: "")  # The sources are not installed.
     assert seams.misfit() == ""

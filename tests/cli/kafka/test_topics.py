@@ -13,6 +13,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from agents.exits import Exit
 from agents.kafka.topics import Outcome
 from cli.kafka.topics import hint_of_few_replicas
+from cli.local.embedded import EmbeddedBroker
 from tests.cli.invoking import inorder, text_file
 from tests.services import SharedKafka, UniqueName
 
@@ -89,7 +90,16 @@ def test_too_many_replicas_are_refused(
         f"streams: {{default: {{input: {unique_name('raw')}}}}}\ntopics: {{replication: 3}}\n",
     )
     inorder("topics", "create", "--topology", path, "--brokers", kafka.bootstrap).refused(
-        "write `topics: {replication: N}` with N at most the number of brokers", code=1
+        "write `topics: {replication: N}` with N at most the number of brokers",
+        "only 1 broker(s) are registered",
+        code=1,
+    )
+
+
+def test_embedded_broker_is_refused(embedded_broker: EmbeddedBroker, tmp_path: Path) -> None:
+    path = text_file(tmp_path / "t.yaml", "streams: {default: {}}\n")
+    inorder("topics", "create", "--topology", path, "--brokers", embedded_broker.bootstrap).refused(
+        "is the embedded broker of `inorder dev`", "--broker kafka"
     )
 
 
