@@ -12,7 +12,7 @@
 # /tmp is written to, so the root may be read-only (infra/compose.yaml, the chart). Parquet, for
 # `sink files`, `replay` and `--from-backfill`, wants --build-arg EXTRAS=files, and 170 MB more.
 
-# A release names its base images by digest, so that the same source makes the same image: ask
+# With base images named by digest, the same source makes the same image: ask
 # `docker buildx imagetools inspect IMAGE` for the digest, and give it as
 #   --build-arg PYTHON_SLIM=python:3.12-slim-bookworm@sha256:…
 # and PYTHON_FULL likewise. By default they are the tags, which move.

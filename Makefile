@@ -118,7 +118,7 @@ spark-package: spark-setup ## what spark-submit needs, into dist/spark (ARGS=DIR
 helm: $(DEV) # built where only Go is there
 	@$(PY) -m infra.helm
 
-test: ## each promise once, and the tests that catch most: six minutes on a new machine (ARGS=..., JOBS=3)
+test: ## each promise once, and the tests that catch most: eight minutes on a new machine (ARGS=..., JOBS=3)
 	@$(MAKE) --jobs 3 $(SPARK) jars $(BYTECODE) style; echo "set-up: $$SECONDS s"
 	@INORDER_TIER=first $(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 

@@ -7,8 +7,9 @@ core pure, since compiled modules would hide the sources that are edited there. 
 always compiles the core, and fails if that is impossible. With =0 nothing at all is compiled.
 
 The compiled modules are those that most events pass: `HOT_ROOMS` in `topology/`, and `HOT_SHELL`.
-The other modules run in Python, beside compiled ones. With =all, as in the image, `OTHER_ROOMS` are
-compiled, too. That takes three times as long and makes patterns, joins and detectors faster.
+The other modules run in Python, beside compiled ones. With =all, as in an image of sources,
+`OTHER_ROOMS` are compiled, too. That takes three times as long and makes patterns, joins and
+detectors faster.
 """
 
 import os

@@ -10,7 +10,7 @@ trap 'rm -rf "$copy"' EXIT
 cp -r ../../pyproject.toml ../../inorder "$copy"
 
 # uv's own lock leaves out wheels for other versions of Python, and takes pins only as constraints.
-sed -n 's/^\([a-z0-9].*==.*\) \\$/\1/p' ./*.txt >"$copy/pins"
+sed -n 's/^\([a-z0-9].*==.*\) \\$/\1/p' ./[!r]*.txt run.txt >"$copy/pins"
 "$uv" pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --all-extras \
     --group "$copy/pyproject.toml:build" --group "$copy/pyproject.toml:install" \
     --group "$copy/pyproject.toml:docs" --no-emit-package inorder \
@@ -36,10 +36,8 @@ write uv "" --only-group install --no-annotate
 write tests "run build" --extra dev --no-annotate
 write docs "run build tests" --only-group docs --no-annotate
 # In an environment of its own, since it needs other versions of what the tests need.
-cp release.txt "$copy/release" 2>/dev/null || true
-{
-    echo "# Made by: make lock"
-    "$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-        --group "$copy/pyproject.toml:release" --output-file "$copy/release" "${@:2}"
-    cat "$copy/release"
-} >release.txt
+cp release.txt "$copy/release"
+"$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+    --group "$copy/pyproject.toml:release" --output-file "$copy/release" "${@:2}"
+{ echo "# Made by: make lock"; cat "$copy/release"; } >"$copy/written"
+mv "$copy/written" release.txt

@@ -32,21 +32,36 @@ check() {
     ! git rev-parse --quiet --verify "refs/tags/v$version^{commit}" >/dev/null ||
         [[ $(git rev-parse "v$version^{commit}") == $(git rev-parse HEAD) ]] ||
         fail "v$version is another commit already"
+    # What a later step lacks is told now.
+    programs=$("$python" -m infra.pythons)
+    [[ -n $programs ]] || fail "no CPython 3.11 to 3.14 was found"
+    local reason
+    reason=$("$python" -c 'from infra import helm; print(helm.missing() or "")')
+    [[ -z $reason ]] || fail "no chart: $reason"
+    if ! docker info >/dev/null 2>&1; then
+        reason=$("$python" -c 'from infra.containers import product_image; print(product_image.missing() or "")')
+        [[ -z $reason ]] || fail "no image: start Docker ($reason)"
+    fi
 }
 
 # notes HEADING: that part of the changelog
 notes() { sed -n "/^## \[$1\]/,/^## \[/{/^## \[/!p}" CHANGELOG.md; }
 
 build_wheels() {
+    local program home tag
     rm -rf dist
     mkdir -p dist/assets
     if [[ -n $wheels ]]; then
         infra/wheels.sh "$python" dist
         cp "$wheels"/inorder_engine-"$version"-cp*.whl dist/
+        for program in $programs; do
+            tag=$("$program" -c 'import sys; print("cp%d%d" % sys.version_info[:2])')
+            compgen -G "dist/inorder_engine-$version-$tag-*_$(uname -m).whl" >/dev/null ||
+                fail "$wheels has no wheel of $version for $tag and $(uname -m)"
+        done
         return
     fi
-    local program home
-    for program in $("$python" -m infra.pythons); do
+    for program in $programs; do
         home=build/release/$("$program" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
         "$uv" venv --quiet --clear --seed --python "$program" "$home"
         "$uv" pip install --quiet --python "$home" --require-hashes -r infra/locks/build.txt
@@ -83,10 +98,11 @@ build_site() {
 write_lists() {
     "$python" -m infra.sbom dist/assets/inorder-engine.cdx.json infra/locks/run.txt
     "$python" -m infra.sbom dist/assets/inorder-engine-spark.cdx.json infra/locks/run.txt infra/locks/spark.txt
-    notes "$version" >dist/assets/notes.md
+    notes "$version" | infra/absolute_links.sh "$version" >dist/assets/notes.md
     { cat CITATION.cff; sed -n "s/^## \[\($version\)\] - \(.*\)$/version: \1\ndate-released: \2/p" CHANGELOG.md; } \
         >dist/assets/CITATION.cff
-    (cd dist && find . -type f ! -name SHA256SUMS | sort | xargs sha256sum >assets/SHA256SUMS)
+    # Without folders, as people download them.
+    find dist -type f ! -name SHA256SUMS -exec sha256sum {} + | sed -E 's#  .*/#  #' | sort -k 2 >dist/assets/SHA256SUMS
 }
 
 uv=$(dirname "$python")/uv

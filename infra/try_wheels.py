@@ -8,6 +8,7 @@ exit code 1 if a command fails, or does not print the lines that the README show
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shlex
 import subprocess
@@ -79,9 +80,9 @@ def read_steps(text: str) -> Iterator[Step]:
 
 
 def find_wheels(folder: Path, version: str) -> list[Path]:
-    """Return the wheels of the engine for a Python: compiled, if there is one, and pure."""
+    """Return the engine's wheels for a Python here: compiled, if it is there, and pure."""
     tag = f"cp{version.replace('.', '')}"
-    names = (f"{tag}-{tag}-*", "py3-none-any")
+    names = (f"{tag}-{tag}-*_{platform.machine()}", "py3-none-any")
     return [
         wheel
         for name in names
@@ -106,22 +107,25 @@ def try_wheel(python: Path, folder: Path, wheel: Path, steps: list[Step]) -> Non
 
 
 def run(command: list[str], folder: Path, timeout_s: float) -> str:
-    """Return what a command prints; raise Failed if it fails."""
+    """Return what a command prints; raise Failed if it fails or takes too long."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=env,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=timeout_s,
-    )
+    named = shlex.join(command)[:200]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=env,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=timeout_s,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Failed(f"{named}: {error}") from error
     if done.returncode:
-        said = done.stdout[-3000:]
-        raise Failed(f"{shlex.join(command)[:200]} ended with {done.returncode}:\n{said}")
+        raise Failed(f"{named} ended with {done.returncode}:\n{done.stdout[-3000:]}")
     return done.stdout
 
 

@@ -20,11 +20,9 @@ git ls-files -z --cached --others --exclude-standard -- ':!tests' |
 # A release of inorder-engine needs inorder of the same version. Its page at the package index is README.md, whose
 # links lead to this version's files.
 version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' "$copy/inorder/__init__.py")
-source=$(sed -n 's/^Source = "\(.*\)"$/\1/p' "$copy/pyproject.toml")
 sed -i.before "s/^    \"inorder\",/    \"inorder==$version\",/" "$copy/pyproject.toml"
 grep --quiet "\"inorder==$version\"" "$copy/pyproject.toml"
-sed -i.before -E "s#!\[([^]]*)\]\(([^:)]+)\)#![\1]($source/raw/v$version/\2)#g
-    s#\]\(([^:)]+)\)#]($source/blob/v$version/\1)#g" "$copy/README.md"
+infra/absolute_links.sh "$version" <README.md >"$copy/README.md"
 
 for sources in "$copy/inorder" "$copy"; do
     (cd "$sources" && INORDER_COMPILE=0 "$python" -c \

@@ -33,6 +33,11 @@ def test_page_has_plain_sentences(page: Path) -> None:
     assert [str(found) for found in prose.of_markdown(page.read_text(encoding="utf-8"))] == []
 
 
+def test_readme_keeps_to_its_words() -> None:
+    """With its code, as a reader scrolls over it."""
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 850
+
+
 def test_user_pages_keep_to_budget() -> None:
     texts = [page.read_text(encoding="utf-8") for page in USERS_PAGES]
     assert sum(map(prose.words, texts)) <= MOST_WORDS

@@ -167,7 +167,7 @@ def docstring(name: str) -> str:
 
 
 def test_locks_pin_with_hashes() -> None:
-    for kind in ("run", "build", "spark", "tests", "docs"):
+    for kind in ("run", "build", "spark", "tests", "docs", "release"):
         name = f"infra/locks/{kind}.txt"
         pins = re.findall(r"^[a-z0-9].*==.*$", read(name), re.MULTILINE)
         assert pins, name

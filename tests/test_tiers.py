@@ -4,6 +4,7 @@ are chosen and selected.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -59,12 +60,14 @@ def test_first_tier_has_wanted_tests() -> None:
 
 def test_each_guarantee_names_a_test() -> None:
     page = GUARANTEES.read_text(encoding="utf-8")
-    here = page.partition("\n## ")[0]
-    rows = [row.split(" | ") for row in here.splitlines() if row.startswith("| ")][2:]
+    here, elsewhere, _ = page.split("\n## ")
+    rows = [row.strip("| ").split(" | ") for row in here.splitlines() if row.startswith("| ")][2:]
     assert len(rows) >= 20
     for promise, _, first in rows:
-        named = first.removesuffix(" |").split(", ")
-        assert all(TEST.fullmatch(name) for name in named), promise
+        assert all(TEST.fullmatch(name) for name in first.split(", ")), promise
+    rows = [row.strip("| ").split(" | ") for row in elsewhere.splitlines() if row[:2] == "| "][2:]
+    for promise, _, command in rows:
+        assert re.match(r"`make [\w-]+`: \[", command), promise
 
 
 def test_first_tier_is_complete(request: pytest.FixtureRequest) -> None:

@@ -12,8 +12,8 @@ from cli.topology_file import Refused, refusing, text_of, write_new
 
 NAMES: Final = ("telemetry.csv", "telemetry.yaml", "absence.jsonl", "absence.yaml")
 NEXT: Final = """\
-next: inorder audit telemetry.csv
-      inorder replay --topology telemetry.yaml telemetry.csv
+next: inorder audit {0}/telemetry.csv
+      inorder replay --topology {0}/telemetry.yaml {0}/telemetry.csv
 """
 
 
@@ -25,7 +25,8 @@ def command(folder: Path) -> None:
     In telemetry.csv, five simulated machines send records that are late, doubled or missing. One
     has a fast clock, and one restarts. Other files of these names are not replaced.
     """
-    texts = {folder / name: (files("cli.files") / "sample" / name).read_text() for name in NAMES}
+    there = files("cli.files") / "sample"
+    texts = {folder / name: there.joinpath(name).read_text("utf-8") for name in NAMES}
     with refusing(OSError):
         folder.mkdir(parents=True, exist_ok=True)
     for path, text in texts.items():
@@ -34,4 +35,4 @@ def command(folder: Path) -> None:
     for path, text in texts.items():
         write_new("FOLDER", str(path), text)
     click.echo(f"written: {', '.join(map(str, texts))}")
-    click.echo(NEXT, nl=False)
+    click.echo(NEXT.format(folder).replace("./", ""), nl=False)

@@ -23,11 +23,16 @@ NOT_SHIPPED: Final = ("benchmarks", "docs", "infra", "tests")
 
 
 def main() -> None:
-    if reason := engines.missing() or base_images.missing():
+    if reason := missing():
         sys.exit(f"no image: {reason}")
     with Engine() as engine:
         base_images.make_all(engine)
         print(engine.docker("run", "--rm", build(engine), "--version"), end="")
+
+
+def missing() -> str | None:
+    """Return why no image can be built here on a private engine; None if one can."""
+    return engines.missing() or base_images.missing()
 
 
 def build(engine: Engine) -> str:

@@ -36,7 +36,7 @@ REACH_OUT = [
     ("doctor", "--topology", "{topology}", *BROKERS),
     ("worker", "--topology", "{topology}", *BROKERS, *WAIT, "--stage", "all"),
 ]
-ALONE = {"check", "demo", "keys", "match", "replay", "spark", "dev", "init"}
+ALONE = {"check", "demo", "keys", "match", "replay", "sample", "spark", "dev", "init"}
 """Commands that need nobody else, bring others along, or (spark) are tested elsewhere."""
 
 

@@ -13,7 +13,7 @@ from cli.main import COMMANDS, GROUPS, HIDDEN
 from tests.cli.invoking import TOPOLOGY, commands, inorder, text_file
 from tests.kit.programs import Ended, python
 
-WITHOUT_RESULT = {"init", "keys", "read", "dev"}
+WITHOUT_RESULT = {"init", "keys", "read", "dev", "sample"}
 WITHOUT_RESULT |= {"spark run", "spark live", "spark views"}
 EXTRAS_ONLY = ("psycopg", "pyarrow", "redis")
 KAFKA_ONLY = (
@@ -202,7 +202,7 @@ def test_missing_kafka_extra_is_named(arguments: str) -> None:
         ("sink redi", "no such command `redi`; did you mean `redis`?"),
         ("topics craete", "no such command `craete`; did you mean `create`?"),
         ("sink kafka", "no such command `kafka`; write one of: files, postgres, redis\n"),
-        ("a\x1bb", "no such command `a\\x1bb`; write one of: demo, audit,"),
+        ("a\x1bb", "no such command `a\\x1bb`; write one of: demo, sample, audit,"),
     ],
 )
 def test_typo_suggests_a_command(words: str, said: str) -> None:
