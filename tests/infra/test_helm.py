@@ -358,7 +358,7 @@ def test_shown_install_renders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.chdir(tmp_path)
     found = list(yaml.safe_load_all(render(*options, name=name)))
     assert named(found, "StatefulSet").keys() == {f"{name}-all"}
-    assert {one["image"] for one in containers(found)} == {"registry.example/inorder:1"}
+    assert {one["image"] for one in containers(found)} == {"registry.example/inorder:mine"}
 
 
 def test_service_monitor_finds_ports() -> None:
