@@ -20,6 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
 from infra import pythons
+from infra.containers.command import CommandFailed, run
 from inorder import __version__
 
 README: Final = Path(__file__).parents[1] / "README.md"
@@ -28,8 +29,6 @@ TRIED: Final = ("sample", "audit", "demo", "replay")
 """The commands that need neither a broker nor an end by hand."""
 
 COMMAND: Final = re.compile(rf"^(?P<prompt>\$ )?(?P<command>inorder (?:{'|'.join(TRIED)})\b.*)$")
-COMMAND_S: Final = 300.0
-INSTALL_S: Final = 600.0
 
 
 class Step(NamedTuple):
@@ -39,26 +38,23 @@ class Step(NamedTuple):
     shown: tuple[str, ...] = ()
 
 
-class Failed(Exception):
-    """A command failed, or did not print what the README shows; the message says which."""
-
-
 def main() -> None:
     folder = Path(sys.argv[1]).absolute()
     steps = list(read_steps(README.read_text(encoding="utf-8")))
     tried = 0
     for version in pythons.VERSIONS:
-        for python in pythons.find_all(version):
-            for wheel in find_wheels(folder, version):
-                began_s = time.monotonic()
-                try:
-                    try_wheel(python.program, folder, wheel, steps)
-                except Failed as error:
-                    sys.exit(f"{wheel.name} with Python {version}: {error}")
-                seconds = time.monotonic() - began_s
-                print(f"{wheel.name} with Python {version}: the README works, {seconds:.0f} s")
-                tried += 1
-            break
+        python = next(pythons.find_all(version), None)
+        if python is None:
+            continue
+        for wheel in find_wheels(folder, version):
+            began_s = time.monotonic()
+            try:
+                try_wheel(python.program, folder, wheel, steps)
+            except (CommandFailed, OSError, subprocess.TimeoutExpired) as error:
+                sys.exit(f"{wheel.name} with Python {version}: {error}")
+            seconds = time.monotonic() - began_s
+            print(f"{wheel.name} with Python {version}: the README works, {seconds:.0f} s")
+            tried += 1
     if not tried:
         sys.exit(f"no wheel of {__version__} in {folder}, or no Python {pythons.VERSIONS}")
 
@@ -96,37 +92,16 @@ def try_wheel(python: Path, folder: Path, wheel: Path, steps: list[Step]) -> Non
     with TemporaryDirectory() as there:
         home, work = Path(there, "home"), Path(there, "work")
         work.mkdir()
-        run([uv, "venv", "--quiet", "--python", str(python), str(home)], work, INSTALL_S)
-        install = [uv, "pip", "install", "--quiet", "--python", str(home), str(client)]
-        run([*install, f"{wheel}[kafka]"], work, INSTALL_S)
+        run(uv, "venv", "--quiet", "--python", str(python), str(home), cwd=work)
+        install = (uv, "pip", "install", "--quiet", "--python", str(home), str(client))
+        run(*install, f"{wheel}[kafka]", cwd=work)
+        env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         for step in steps:
-            out = run([str(home / "bin" / step.words[0]), *step.words[1:]], work, COMMAND_S)
+            program, *words = step.words
+            out = run(str(home / "bin" / program), *words, cwd=work, env=env)
             said = [line.rstrip() for line in out.splitlines()]
             if absent := [line for line in step.shown if line.rstrip() not in said]:
-                raise Failed(f"{shlex.join(step.words)[:200]} did not print {absent[0]!r}:\n{out}")
-
-
-def run(command: list[str], folder: Path, timeout_s: float) -> str:
-    """Return what a command prints; raise Failed if it fails or takes too long."""
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    named = shlex.join(command)[:200]
-    try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env=env,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=timeout_s,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise Failed(f"{named}: {error}") from error
-    if done.returncode:
-        raise Failed(f"{named} ended with {done.returncode}:\n{done.stdout[-3000:]}")
-    return done.stdout
+                raise CommandFailed(f"{shlex.join(step.words)} did not print {absent[0]!r}:\n{out}")
 
 
 if __name__ == "__main__":
