@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
@@ -12,8 +13,8 @@ from cli.topology_file import Refused, refusing, text_of, write_new
 
 NAMES: Final = ("telemetry.csv", "telemetry.yaml", "absence.jsonl", "absence.yaml")
 NEXT: Final = """\
-next: inorder audit {0}/telemetry.csv
-      inorder replay --topology {0}/telemetry.yaml {0}/telemetry.csv
+next: inorder audit {0}
+      inorder replay --topology {1} {0}
 """
 
 
@@ -35,4 +36,4 @@ def command(folder: Path) -> None:
     for path, text in texts.items():
         write_new("FOLDER", str(path), text)
     click.echo(f"written: {', '.join(map(str, texts))}")
-    click.echo(NEXT.format(folder).replace("./", ""), nl=False)
+    click.echo(NEXT.format(*(shlex.quote(str(path)) for path in texts)), nl=False)

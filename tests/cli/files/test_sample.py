@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -20,13 +21,16 @@ def test_sample_is_that_of_the_pages(tmp_path: Path) -> None:
     inorder("sample", str(folder)).well("written: ")
 
 
-@pytest.mark.parametrize("folder", [(), ("a/b",)], ids=["here", "below"])
+@pytest.mark.parametrize(
+    "folder", [(), ("a/b",), ("../a b",)], ids=["here", "below", "beside, with a blank"]
+)
 def test_commands_it_names_succeed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: tuple[str, ...]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
     said = inorder("sample", *folder).well().out.partition("next: ")[2]
-    commands = [line.split()[1:] for line in said.splitlines()]
+    commands = [shlex.split(line)[1:] for line in said.splitlines()]
     assert [words[0] for words in commands] == ["audit", "replay"]
     for words in commands:
         inorder(*words).well()
