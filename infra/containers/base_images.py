@@ -125,7 +125,7 @@ def _digest(recipe: Recipe, below: str) -> str:
 
 @cache
 def _machine_files() -> tuple[tuple[str, bytes], ...]:
-    """Return how this machine reaches packages: files of an image, with their content."""
+    """Return the files by which an image reaches packages as this machine does, with contents."""
     return tuple(_find_machine_files())
 
 
