@@ -145,10 +145,15 @@ class World:
         (follower,) = self.handler.standby._followers.values()
         return follower
 
+    @property
+    def has_checked(self) -> bool:
+        """Whether the follower has read everything, and found it a complete state."""
+        return self.follower.behind == 0 and not self.follower._is_from_first
+
     async def stand_by(self) -> None:
         """Stand by until the follower has read everything."""
         await self.handler.on_assigned(frozenset())
-        await until(lambda: self.follower.behind == 0 or self.follower.why)
+        await until(lambda: self.has_checked or self.follower.why)
 
     async def take_over(self) -> Partition:
         self.log.given.clear()
@@ -244,7 +249,7 @@ async def test_missing_brokers_are_awaited(
     await asyncio.sleep(5 * standing.RETRY_S)
     assert caplog.messages.count(said) == 1
     world.log.fault = None
-    await until(lambda: world.follower.behind == 0)
+    await until(lambda: world.has_checked)
     await world.take_over()
     assert world.log.given == []
     await world.close()
@@ -301,9 +306,9 @@ async def test_incomplete_copy_is_reread(tmp_path: Path, monkeypatch: pytest.Mon
     copy.move({**strange, changelog.PROGRESS: world.owned.state(0)[changelog.PROGRESS]}, 9)
     copy.close()
     await world.handler.on_assigned(frozenset())
-    await until(lambda: begun and world.follower.behind == 0)
+    await until(lambda: begun and world.has_checked)
     world.follower._apply_in_memory(strange)
-    await until(lambda: world.follower.why or (len(begun) == 2 and world.follower.behind == 0))
+    await until(lambda: world.follower.why or (len(begun) == 2 and world.has_checked))
     assert world.follower.why == ""
     task = await world.take_over()
     assert world.log.given == []
