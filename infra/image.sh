@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The steps that build the image; each can also be run outside of a container.
-#   infra/image.sh dependencies HOME [EXTRAS]  installs infra/locks/run.txt into a virtual environment HOME;
-#                                       pyarrow, 170 MB, only if EXTRAS is `files`
+#   infra/image.sh locked [EXTRAS]      prints the part of infra/locks/run.txt that the image has: pyarrow, 170 MB,
+#                                       only if EXTRAS is `files`
+#   infra/image.sh dependencies HOME [EXTRAS]  installs that part into a virtual environment HOME
 #   infra/image.sh build PYTHON FOLDER [WHEELS]  builds both wheels into FOLDER; INORDER_COMPILE=all compiles all of the
 #                                       core. With WHEELS it takes those of this version for PYTHON from that folder
 #                                       instead; if all is to be compiled, a pure one of inorder-engine is refused
@@ -10,12 +11,19 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 pip=(-m pip --disable-pip-version-check --quiet)
 
+locked() {
+    local wanted=(sed '/^pyarrow==/,/# via/d')
+    [[ ${1:-} != files ]] || wanted=(cat)
+    "${wanted[@]}" infra/locks/run.txt
+}
+
 case ${1:-} in
+    locked)
+        locked "${2:-}"
+        ;;
     dependencies)
         [[ -x $2/bin/python ]] || "${PYTHON:-python}" -m venv "$2"
-        wanted=(sed '/^pyarrow==/,/# via/d')
-        [[ ${3:-} != files ]] || wanted=(cat)
-        "$2/bin/python" "${pip[@]}" install --no-cache-dir --require-hashes -r <("${wanted[@]}" infra/locks/run.txt)
+        "$2/bin/python" "${pip[@]}" install --no-cache-dir --require-hashes -r <(locked "${3:-}")
         ;;
     build)
         if [[ -n ${4:-} ]]; then

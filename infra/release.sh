@@ -97,6 +97,8 @@ build_site() {
 
 write_lists() {
     "$python" -m infra.sbom dist/assets/inorder-engine.cdx.json infra/locks/run.txt
+    infra/image.sh locked >build/release/image.txt
+    "$python" -m infra.sbom dist/assets/inorder-image.cdx.json build/release/image.txt
     "$python" -m infra.sbom dist/assets/inorder-engine-spark.cdx.json infra/locks/run.txt infra/locks/spark.txt
     notes "$version" | infra/absolute_links.sh "$version" >dist/assets/notes.md
     { cat CITATION.cff; sed -n "s/^## \[\($version\)\] - \(.*\)$/version: \1\ndate-released: \2/p" CHANGELOG.md; } \

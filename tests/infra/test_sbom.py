@@ -15,6 +15,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from infra.notice import LOCK
 from infra.sbom import bom, read
 from tests import ROOT
+from tests.infra.test_workflow import JOBS, using
 
 ONE = f"""\
 aiokafka==0.14.0 \\
@@ -29,9 +30,9 @@ async-timeout==5.0.1 ; python_full_version < '3.11.3' \\
 """
 
 
-def made(folder: Path) -> bytes:
+def made(folder: Path, lock: Path = LOCK) -> bytes:
     out = folder / "parts" / "inorder.cdx.json"
-    command = [sys.executable, "-m", "infra.sbom", str(out), str(LOCK)]
+    command = [sys.executable, "-m", "infra.sbom", str(out), str(lock)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=60)
     return out.read_bytes()
 
@@ -54,6 +55,24 @@ def test_sbom_matches_lock_file(
     assert named == refs  # Each component is a dependency of another one.
     fault = JsonStrictValidator(SchemaVersion.V1_6).validate_str(content.decode())
     assert fault is None, str(fault)[:500]
+
+
+def test_image_has_its_own_parts(tmp_path: Path) -> None:
+    script = ROOT / "infra" / "image.sh"
+    found = {}
+    for extras in ("", "files"):
+        (tmp_path / "lock").write_bytes(
+            subprocess.run([script, "locked", extras], check=True, capture_output=True).stdout
+        )
+        document = json.loads(made(tmp_path, tmp_path / "lock"))
+        found[extras] = {part["name"] for part in document["components"]}
+    assert found["files"] - found[""] == {"pyarrow"}
+    assert (tmp_path / "lock").read_bytes() == LOCK.read_bytes()
+    (attested,) = using(JOBS["publish"], "actions/attest-sbom")
+    assert (
+        f"{attested['with']['sbom-path']} build/release/image.txt"
+        in (ROOT / "infra" / "release.sh").read_text()
+    )
 
 
 def test_marked_dependency_is_optional() -> None:
