@@ -13,6 +13,7 @@ from typing import Final
 from infra.containers import base_images
 from infra.containers import engine as engines
 from infra.containers.base_images import PYTHON
+from infra.containers.command import run
 from infra.containers.engine import Engine
 from inorder import __version__
 
@@ -41,10 +42,17 @@ def build(engine: Engine) -> str:
     Raises CommandFailed if the build fails.
     """
     wheels = ("--build-arg", "WHEELS=dist") if has_wheels(ROOT) else ()
-    version = ("--build-arg", f"VERSION={__version__}")
-    words = ("build", "--network", "host", *wheels, *version, "--tag", NAME, str(ROOT))
+    labels = ("--build-arg", f"VERSION={__version__}", "--build-arg", f"REVISION={_revision()}")
+    words = ("build", "--network", "host", *wheels, *labels, "--tag", NAME, str(ROOT))
     engine.docker(*words, timeout_s=BUILD_TIMEOUT_S)
     return NAME
+
+
+def _revision() -> str:
+    """Return the commit of the tree, with `-dirty` if it has changes."""
+    return run(
+        "git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*", cwd=ROOT
+    ).strip()
 
 
 def has_wheels(tree: Path) -> bool:

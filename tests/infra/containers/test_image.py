@@ -10,6 +10,7 @@ import pytest
 
 from infra.containers.command import CommandFailed
 from infra.containers.engine import Engine
+from inorder import __version__
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(3600)]
@@ -33,7 +34,7 @@ def is_ready(engine: Engine, name: str) -> bool:
 
 
 def test_image_is_compiled_and_has_no_pip(engine: Engine, image: str) -> None:
-    """An unprivileged user runs the image, whose size is below 600 MiB."""
+    """An unprivileged user runs the image, which is below 600 MiB, and names its commit."""
     code = (
         "from codec import native; from topology.queries.pattern.run import engine;"
         " from importlib.util import find_spec; print(engine.__file__, find_spec('pip'))"
@@ -42,6 +43,9 @@ def test_image_is_compiled_and_has_no_pip(engine: Engine, image: str) -> None:
     assert re.fullmatch(r"\S+\.so None\n", told)
     (found,) = json.loads(engine.docker("image", "inspect", image))
     assert found["Config"]["User"] == "10001:10001"
+    assert found["Config"]["Labels"]["org.opencontainers.image.version"] == __version__
+    revision = found["Config"]["Labels"]["org.opencontainers.image.revision"]
+    assert re.fullmatch("[0-9a-f]{40}(-dirty)?", revision)
     assert found["Size"] < 600 << 20
 
 
