@@ -247,7 +247,9 @@ def _check_topics(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
         yield error(
             ", ".join(absent),
             "does not exist" if len(absent) == 1 else f"do not exist, {len(absent)} topics",
-            "run inorder topics create, or let this principal Describe existing topics",
+            "run inorder topics create, or let this principal Describe existing topics"
+            if cluster.brokers.shows_settings
+            else "run inorder dev with this file; its broker creates them",
         )
     for spec in specs:
         seen = cluster.topics.get(spec.name)

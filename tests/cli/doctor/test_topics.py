@@ -281,6 +281,16 @@ def test_unused_topic_is_noted(embedded_broker: EmbeddedBroker, tmp_path: Path) 
     assert line.startswith("note     events.sequenced: no stage of this file reads it: harmless")
 
 
+def test_absent_topic_names_its_remedy(embedded_broker: EmbeddedBroker, tmp_path: Path) -> None:
+    """An embedded broker creates the topics by itself, so `topics create` refuses it."""
+    path = settle(embedded_broker.bootstrap, tmp_path, make=False).path
+    ask = ("doctor", "--topology", path, "--brokers", embedded_broker.bootstrap)
+    answer = inorder(*ask)
+    assert answer.code == 1
+    assert "run inorder dev with this file; its broker creates them" in answer.out
+    assert "topics create" not in answer.out
+
+
 @pytest.fixture
 def embedded(embedded_broker: EmbeddedBroker, tmp_path: Path) -> Setting:
     """Return a topology whose topics are on an embedded broker."""
