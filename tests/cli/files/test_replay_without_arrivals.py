@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from inorder.contract import MAX_INT64
 from inorder.engine import replay as replayed_in_code
 from inorder.ordering import Ordering
 from inorder.records import OrderedEvent, RawEvent, WindowRecord, record_of
-from tests.cli.invoking import Answer, inorder, json_lines, text_file
+from tests.cli.invoking import Answer, inorder, json_lines, replay_of, text_file
 
 S = 1_000_000_000
 START = 1_700_000_000 * S
@@ -167,3 +168,14 @@ def test_silence_causes_no_dead_letters() -> None:
     found = list(replayed_in_code("streams: {default: {clock: {unsynced: trust}}}", lines))
     assert [each.seq for each in found if isinstance(each, OrderedEvent)] == list(range(10))
     assert len(found) == 10
+
+
+@pytest.mark.parametrize("ts_ns", [2**62, 2**62 + 1, MAX_INT64])
+def test_latest_event_leaves_at_the_end(tmp_path: Path, ts_ns: int) -> None:
+    """A stamp of any year is before the end of a recording."""
+    clock = {"clock": "a", "at": 0, "offset": 2**62, "error": 0}
+    event = {"source": "a", "seq": 0, "ts": ts_ns - 2**62}
+    trusted = "streams: {default: {clock: {unsynced: trust}}}\n"
+    answer = replay_of(tmp_path, trusted, [clock, event])
+    assert [each["ref_time"] for each in answer.of("event")] == [ts_ns]
+    assert answer.summary["held"] == 0

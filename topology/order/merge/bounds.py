@@ -52,6 +52,9 @@ Bound = tuple[int, str]
 """(corrected timestamp, source): events at or below it may be emitted."""
 
 NO_BOUND: Final[Bound] = (NEVER, "")
+BEHIND_ALL: Final[Bound] = (1 << 64, "")
+"""The bound at the end of the input. Timestamps may be later than `NEVER`."""
+
 NONE_LED: Final[dict[str, None]] = {}
 """An empty table of led sources. It must not be changed."""
 
