@@ -27,6 +27,7 @@ from recordings.audit.kinds import Kinds
 from recordings.audit.machine import Machine
 from recordings.audit.numbers import GapBudget, NumberedEpochs
 from recordings.audit.plain_jobs import NEVER_NS, PlainJobs
+from recordings.audit.quantiles import clip_ns
 from recordings.audit.row import AuditRow, OrderRule
 from recordings.audit.spool import Spool
 from recordings.audit.wraps import Wraps
@@ -131,15 +132,15 @@ class Counting:
             part = partition if self.order.apart else self.order.partitions[0]
             behind_ns = self._newest_ns[part] - ts_ns
             if behind_ns > 0:
-                machine.late_ns.append(behind_ns)
+                machine.late_ns.append(clip_ns(behind_ns))
             else:
                 self._newest_ns[part] = ts_ns
             if ts_ns >= machine.newest_ns:
                 machine.newest_ns = ts_ns
             elif seq is None:
-                self.behind_own_ns.append(machine.newest_ns - ts_ns)
+                self.behind_own_ns.append(clip_ns(machine.newest_ns - ts_ns))
             elif not behind and ts_ns != arrival_ns:
-                machine.set_back_ns.append(machine.newest_ns - ts_ns)
+                machine.set_back_ns.append(clip_ns(machine.newest_ns - ts_ns))
         # A duplicate, or a record after a later one of its source, shows nothing about the clock.
         if not (copy or behind):
             self._read_clock(machine, ts_ns, at_ns, arrival_ns)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from recordings.audit.judged_clocks import JudgedClock
 from recordings.audit.machine import Machine
 from recordings.audit.plain_jobs import NEVER_NS
+from recordings.audit.quantiles import clip_ns
 from recordings.audit.spool import NONE, Spool
 
 
@@ -81,10 +82,10 @@ def _mend(spool: Spool, clocks: list[JudgedClock | None], length_ns: int) -> Men
         if own_ns[machine] == NEVER_NS:
             newcomer_behind_ns = max(newcomer_behind_ns, newest_ns - true_ns)
         elif row.seq == NONE and true_ns < own_ns[machine]:
-            behind_own_ns.append(own_ns[machine] - true_ns)
+            behind_own_ns.append(clip_ns(own_ns[machine] - true_ns))
         own_ns[machine] = max(own_ns[machine], true_ns)
         if true_ns < newest_ns:
-            late_ns[machine].append(newest_ns - true_ns)
+            late_ns[machine].append(clip_ns(newest_ns - true_ns))
         newest_ns = max(newest_ns, true_ns)
     windows = {window for window, count in moved.items() if count}
     return Mended(windows, late_ns, behind_own_ns, newcomer_behind_ns)

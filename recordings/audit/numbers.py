@@ -14,6 +14,7 @@ from __future__ import annotations
 from array import array
 from typing import Final, NamedTuple
 
+from recordings.audit.quantiles import clip_ns
 from recordings.audit.wraps import Falls
 from topology.base.ranges import find_range, take_number
 from topology.order.reorder.shared import unwrap_number
@@ -100,7 +101,7 @@ class SeenNumbers:
         at = find_range(self._gaps, number)
         if at < 0:
             return False
-        self._budget.filled_after_ns.append(at_ns - self._gaps[at].known_ns)
+        self._budget.filled_after_ns.append(clip_ns(at_ns - self._gaps[at].known_ns))
         self._budget.take(len(take_number(self._gaps, at, number)) - 1)
         return True
 

@@ -9,9 +9,16 @@ from array import array
 from collections.abc import Iterable
 from typing import Final
 
+from inorder.contract import MAX_INT64
+
 NS_PER_MS: Final = 1e6
 RANKS: Final = {"p50": 500, "p90": 900, "p99": 990, "p999": 999, "max": 1_000}
 """The rank of each quantile, in thousandths."""
+
+
+def clip_ns(duration_ns: int) -> int:
+    """Return the duration, or the longest one of 64 bits; timestamps may be further apart."""
+    return min(duration_ns, MAX_INT64)
 
 
 def nearest_rank(rising: array[int], thousandths: int) -> int:

@@ -17,10 +17,11 @@ import pytest
 from pyarrow import parquet
 
 from benchmarks.workloads.machines import MS, RESTARTS, S, plant
+from inorder.contract import MAX_INT64
 from recordings.audit.document import make_document
 from recordings.audit.findings import Asked, audit
 from recordings.audit.row import ONE_ORDER, AuditRow
-from tests.cli.invoking import Answer, inorder, text_file
+from tests.cli.invoking import Answer, inorder, json_lines, text_file
 from tests.seeds import seeds_of_today
 from topology.config import parse
 
@@ -412,3 +413,18 @@ def test_wrong_format_is_shown(tmp_path: Path) -> None:
 def test_missing_source_lists_fields(tmp_path: Path) -> None:
     path = text_file(tmp_path / "values.jsonl", '{"x": 1.5, "y": 2.5}\n' * 30)
     inorder("audit", path).refused("--source is missing", "x, y")
+
+
+@pytest.mark.parametrize("seqs", [(0, 1), (1, 0), (None, None)])
+def test_distant_stamps_are_audited(tmp_path: Path, seqs: tuple[int | None, ...]) -> None:
+    """Their distance exceeds 64 bits."""
+    rows = [
+        {"source": "s", "seq": seq, "ts": ts_ns, "arrival": arrival_ns}
+        for seq, ts_ns, arrival_ns in zip(seqs, (MAX_INT64, -5), (0, 4_102 * 10**15), strict=True)
+    ]
+    path = json_lines(tmp_path / "far.jsonl", rows)
+    named = ("--source", "source", "--seq", "seq", "--ts", "ts")
+    for more in ((), ("--arrival", "arrival")):
+        answer = inorder("audit", path, *named, *more, "--json")
+        assert (answer.code, json.loads(answer.out)["records"]) == (0, 2)
+    assert inorder("init", path).code == 0
