@@ -10,14 +10,14 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from cli.mapping_options import FIELD_OPTIONS, MappingOptions, values_at, where_of
 from cli.topology_file import Refused
-from inorder.contract import TimeUnit
+from inorder.contract import PRESETS, TimeUnit
 from recordings.guess import Guess, Proposal, format_field, guess_fields
 from recordings.time_guess import TimesSeen, guess_times
 from recordings.values import FileMapping
@@ -29,10 +29,24 @@ SAMPLE: Final = 5_000
 """The maximum number of records from which a mapping is proposed."""
 
 PROPOSED: Final = ("source", "seq", "ts", "type", "epoch", "id")
+OWN_SHARE: Final = 0.9
+"""The least share of rows with a name of our own form that shows that it is meant."""
+
 GIVEN: Final = "given"
 SHOWN_FIELDS: Final = 12
 WITHOUT_ZONE: Final = "UTC"
 """The time zone assumed for times without one; the assumption is reported."""
+
+OWN: Final = frozenset(
+    {"source", "seq", "ts", "arrival", "stream", "epoch", "type", "payload", "kind", "offset", "id"}
+    | {"topic", "partition"}
+)
+"""Keys of a line in our own form."""
+
+OWN_FIELDS: Final = {name: name for name in (*PROPOSED, "arrival")}
+OWN_HEADERS: Final = {
+    name: getattr(PRESETS["plain"], name) for name in ("source", "seq", "ts", "type", "epoch")
+}
 
 Rows = Sequence[Mapping[str, object]]
 
@@ -77,9 +91,9 @@ def take(
     source is found. If it is None, `Refused` is raised if no source is found.
     """
     now_ns = time.time_ns()
-    proposal = guess_fields(rows, now_ns)
     texts = {name: text for name in FIELD_OPTIONS if (text := getattr(options, name))}
     said = dict.fromkeys(texts, GIVEN)
+    proposal = _propose(rows, now_ns, is_free=not texts, on_file=on_file)
     for name in PROPOSED:
         guess: Guess | None = getattr(proposal, name)
         # Sequence numbers count within a source. So if the source is given, a guess must be
@@ -122,6 +136,36 @@ def take(
     sign = options.decimal or (times.decimal if times else ".")
     fields = Fields(**places, ts_unit=unit or "ns", ts_zone=zone, ts_format=form, decimal=sign)
     return Taken(fields, arrival, unit, texts, said)
+
+
+def has_own_names(row: Mapping[str, object]) -> bool:
+    """Return whether a row of a file has the names of a line in our own form."""
+    return row.keys() <= OWN or row.keys() >= {"source", "ts"}
+
+
+def _propose(rows: Rows, now_ns: int, *, is_free: bool, on_file: bool) -> Proposal:
+    """Return guesses of all fields.
+
+    If no option names any (`is_free`), names of our own form that nearly all rows have need no
+    guess: those of a line in a file, or of a record's headers. Rows of that form alone have no
+    other fields.
+    """
+    proposal = guess_fields(rows, now_ns)
+    if not is_free:
+        return proposal
+    names = OWN_FIELDS if on_file else OWN_HEADERS
+    cells = rows if on_file else [cast(Mapping[str, object], row["header"]) for row in rows]
+    least = OWN_SHARE * len(cells)
+    if sum(names["source"] in cell and names["ts"] in cell for cell in cells) < least:
+        return proposal
+    place = () if on_file else ("header",)
+    own = {
+        name: Guess((*place, key), "certain", "inorder's own name")
+        for name, key in names.items()
+        if sum(cell.get(key) is not None for cell in cells) >= least
+    }
+    is_whole = not on_file or all(row.keys() <= OWN for row in rows)
+    return replace(Proposal() if is_whole else proposal, **own, times=None)
 
 
 def _choose_form(times: TimesSeen | None, ts: str) -> str:

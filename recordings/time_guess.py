@@ -75,9 +75,9 @@ def guess_times(values: Sequence[object], now_ns: int) -> TimesSeen | None:
     moments = [moment for value in some if isinstance(moment := _parse_iso(value), Moment)]
     if moments:
         is_local = any(each.east_s is None for each in moments)
-        return _accept_if_likely(
-            TimesSeen(None, is_local, [_parse_iso_ns(value) for value in values]), now_ns
-        )
+        seen = TimesSeen(None, is_local, [_parse_iso_ns(value) for value in values])
+        if found := _accept_if_likely(seen, now_ns):
+            return found
     has_comma = any(isinstance(value, str) and _WITH_COMMA.fullmatch(value) for value in some)
     return _guess_in_units(values, now_ns, "," if has_comma else ".") or _guess_in_form(
         values, now_ns

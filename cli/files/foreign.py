@@ -14,7 +14,7 @@ from typing import Any, Final
 import click
 
 from cli.mapping_options import FIELD_OPTIONS, MappingOptions
-from cli.taken import SAMPLE, Taken, sample_of, take
+from cli.taken import SAMPLE, Taken, has_own_names, sample_of, take
 from inorder import rfc3339
 from recordings.audit.from_values import reading_by
 from recordings.csv_layout import CsvLayout
@@ -30,12 +30,6 @@ from topology.records.values import Decode, ValueFault, follow_path
 
 NS_PER_MS: Final = 1_000_000
 SHOWN: Final = 3
-OWN: Final = frozenset(
-    {"source", "seq", "ts", "arrival", "stream", "epoch", "type", "payload", "kind", "offset", "id"}
-    | {"topic", "partition"}
-)
-"""Keys of a line in our own form."""
-
 _DATE: Final = re.compile(r"[0-9]{1,4}[./-][0-9A-Za-z]{1,9}[./-]|[0-9]{8}[Tt ]|[A-Za-z]{3}[, ]")
 
 
@@ -80,8 +74,7 @@ def is_foreign(path: str, encoding: FileEncoding | None, layout: CsvLayout) -> b
         if value is None or "clock" in value:
             continue
         ts = value.get("ts", 0)
-        is_ours = value.keys() <= OWN or value.keys() >= {"source", "ts"}
-        return not is_ours or (isinstance(ts, str) and _DATE.match(ts) is not None)
+        return not has_own_names(value) or (isinstance(ts, str) and _DATE.match(ts) is not None)
     return False
 
 

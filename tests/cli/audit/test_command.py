@@ -17,6 +17,8 @@ import pytest
 from pyarrow import parquet
 
 from benchmarks.workloads.machines import MS, RESTARTS, S, plant
+from cli.mapping_options import MappingOptions
+from cli.taken import take
 from inorder.contract import MAX_INT64
 from recordings.audit.document import make_document
 from recordings.audit.findings import Asked, audit
@@ -428,3 +430,50 @@ def test_distant_stamps_are_audited(tmp_path: Path, seqs: tuple[int | None, ...]
         answer = inorder("audit", path, *named, *more, "--json")
         assert (answer.code, json.loads(answer.out)["records"]) == (0, 2)
     assert inorder("init", path).code == 0
+
+
+def test_own_names_need_no_guess(tmp_path: Path) -> None:
+    """Numbers begin again in the second epoch, and 50 to 59 are missing in both."""
+    rows = [
+        {"source": "a", "epoch": epoch, "seq": seq, "ts": (60 * epoch + seq) * MS}
+        for epoch in (0, 1)
+        for seq in (*range(50), 60)
+    ]
+    answer = inorder("audit", json_lines(tmp_path / "own.jsonl", rows), "--json")
+    found = json.loads(answer.out)
+    assert [found[name] for name in ("records", "unreadable", "machines")] == [102, 0, 1]
+    assert (found["missing"], found["copies"]) == (20, 0)
+    assert found["by_machine"]["a"]["longest_silence_ms"] == 11, "`ts` is in ns"
+
+
+def test_own_payload_is_no_number(tmp_path: Path) -> None:
+    rows = [{"source": "a", "ts": at * MS, "payload": {"n": at}} for at in range(100)]
+    found = json.loads(inorder("audit", json_lines(tmp_path / "own.jsonl", rows), "--json").out)
+    assert (found["records"], found["missing"]) == (100, None)
+
+
+def test_few_dates_leave_the_unit(tmp_path: Path) -> None:
+    dates = [{"source": "a", "seq": at, "ts": f"2026-11-29T23:00:0{at}Z"} for at in range(2)]
+    begin_ns = 1_795_993_202 * S
+    rows = [{"source": "a", "seq": 2 + at, "ts": begin_ns + at * MS} for at in range(300)]
+    path = json_lines(tmp_path / "mixed.jsonl", [*dates, *rows])
+    found = json.loads(inorder("audit", path, "--json").out)
+    assert (found["records"], found["unreadable"], found["missing"]) == (302, 0, 0)
+    assert found["out_of_time"] == 0
+
+
+def test_own_headers_need_no_guess() -> None:
+    """The payload has another number, source and time."""
+    headers = [{"sourceId": "a", "seqNum": str(at), "ts": str(at * MS)} for at in range(100)]
+    payloads = [{"device": "b", "n": at, "time": 1_795_993_202_000 + at} for at in range(100)]
+    rows = [
+        {"header": header, "payload": payload}
+        for header, payload in zip(headers, payloads, strict=True)
+    ]
+    taken = take(rows, MappingOptions(), on_file=False)
+    assert taken.texts == {
+        "source": "header.sourceId",
+        "seq": "header.seqNum",
+        "ts": "header.ts",
+    }
+    assert taken.fields.ts_unit == "ns"
