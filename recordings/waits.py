@@ -62,7 +62,7 @@ class Waits:
         return {
             "mean": round((self._thinned_sum_ns + sum(self.each_ns)) / count / NS_PER_MS, 6),
             "p50": _at(weighed, last // 2) / NS_PER_MS,
-            "p99": _at(weighed, last * 99 // 100) / NS_PER_MS,
+            "p99": _at(weighed, -(-count * 99 // 100) - 1) / NS_PER_MS,
             "max": longest_ns / NS_PER_MS,
         }
 

@@ -11,6 +11,7 @@ from random import Random
 import orjson
 import pytest
 
+from recordings.audit.quantiles import quantiles_ms
 from recordings.lines import read_lines
 from recordings.replayed import replay_lines
 from recordings.summary import BALANCE, Summary
@@ -72,6 +73,15 @@ def waits(each_ms: list[int]) -> Waits:
     found = Waits()
     found.each_ns.extend(ms * MS for ms in each_ms)
     return found
+
+
+@pytest.mark.parametrize(
+    ("count", "p99_ms"), [(1, 7.0), (6, 7.0), (99, 7.0), (100, 0.0), (200, 0.0)]
+)
+def test_p99_has_the_nearest_rank(count: int, p99_ms: float) -> None:
+    """One of so many events waited; an audit has the same rank."""
+    one = waits([7, *[0] * (count - 1)])
+    assert one.in_ms()["p99"] == p99_ms == quantiles_ms(one.each_ns)["p99"]
 
 
 def test_no_waits_are_zero() -> None:
