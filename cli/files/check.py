@@ -78,7 +78,10 @@ def command(
             for each in differences:
                 click.echo(str(each))
             if not differences:
-                click.echo(f"{path}: changes nothing in the running application")
+                click.echo(
+                    f"{path}: changes nothing on which the application's state depends; restarted"
+                    " workers use the whole file"
+                )
         if format_refusals(differences):
             raise SystemExit(Exit.REFUSED)
     elif as_json:

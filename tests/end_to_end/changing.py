@@ -197,7 +197,7 @@ class App:
 
     def changes_nothing(self) -> None:
         """Assert that the check finds no change to the running application."""
-        self.check().well("changes nothing in the running")
+        self.check().well("changes nothing on which the application's state")
 
     # -- the worker --------------------------------------------------------------------------------
 
