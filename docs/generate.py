@@ -29,9 +29,10 @@ NOTICE: Final = "`make docs-reference` generates this page; do not edit it."
 COMMANDS: Final = f"""\
 # Commands
 
-{NOTICE} `--help` of a command says the same. The last section explains the
-[options of several commands](#options-of-several-commands). Each option can also come from an
-environment variable: `--brokers` from `INORDER_BROKERS`, and so on. The command line wins.
+{NOTICE} The last section explains the [options of several
+commands](#options-of-several-commands). Options can also come from environment variables: `--show`
+of `replay` from `INORDER_REPLAY_SHOW`, shared ones such as `--brokers` from `INORDER_BROKERS`. The
+command line wins.
 [Errors](errors.md) has the exit codes."""
 METRICS: Final = f"""\
 # Metrics

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 from prometheus_client import CollectorRegistry
@@ -18,8 +19,18 @@ from agents.kafka.security import FILE, NAMES, SECRETS, variable_of
 from agents.watch.metrics.worker import Metrics
 from sinks.counts import Counts, SinkCollector
 from tests import ROOT
+from tests.cli.invoking import commands
 from tests.docs.commands import NAMED, PAGES, commands_of, spans_of
-from tests.docs.judge import FOLDERS, SCHEMA, Wrong, are_values, is_there, is_value, judge, options
+from tests.docs.judge import (
+    FOLDERS,
+    SCHEMA,
+    Wrong,
+    are_values,
+    is_there,
+    is_value,
+    judge,
+    options,
+)
 from topology.config import parse
 
 KUBERNETES = ROOT / "docs/operate/kubernetes.md"
@@ -134,7 +145,14 @@ def sources() -> str:
 @pytest.fixture(scope="module")
 def variables(sources: str) -> set[str]:
     secrets = (secret + FILE for secret in SECRETS)
-    return {*VARIABLE.findall(sources), *(variable_of(name) for name in (*NAMES, *secrets))}
+    of_options = (
+        "_".join(("inorder", *path, parameter.name or "")).replace("-", "_").upper()
+        for path, command in commands()
+        for parameter in command.params
+        if isinstance(parameter, click.Option) and not parameter.envvar
+    )
+    named = (variable_of(name) for name in (*NAMES, *secrets))
+    return {*VARIABLE.findall(sources), *named, *of_options}
 
 
 @pytest.fixture(scope="module")
