@@ -1,7 +1,8 @@
 """`inorder read` prints a topic that a worker wrote, as the lines that `replay` would print.
 
-The events of ordered topics are printed as lines of kind `event`, without watermarks. Records whose
-values are JSON with a `kind` are printed too: results, gaps, dead letters. Only committed records
+The events of ordered topics are printed as lines of kind `event`, without watermarks, and those of
+the topic of late events as lines of kind `late` with their payload. Records whose values are JSON
+with a `kind` are printed too: results, gaps, dead letters. Only committed records
 are read, from the beginning, each partition in its order. A stream is in one partition, so its
 order is preserved. The command joins no group and commits nothing, so any number of them can run.
 Use `inorder dump` for an input topic.
@@ -23,7 +24,7 @@ from agents.kafka.whole_topic import NoTopic, records_of
 from cli.kafka_options import Kafka, on_kafka
 from cli.topology_file import Refused, follow_option, load, topic_named, topology_named
 from inorder.contract import retraction_line
-from topology.base.event import DATA, Event
+from topology.base.event import DATA, NO_EPOCH, Event
 from topology.config import HeaderConfig
 from topology.records.header_reader import HeaderReader
 from topology.records.json_lines import encode_line, make_event_line
@@ -84,6 +85,8 @@ async def _print(
 def _to_line(record: Any, reader: HeaderReader) -> dict[str, Any] | None:
     """Return the record as a line; None for a control record."""
     value = record.value
+    if record.headers and record.headers[-1][0] == "reason":
+        return _to_late_line(record, reader)
     if any(name == "refTs" for name, _ in record.headers):
         arrival_ns = record.timestamp * NS_PER_MS
         event = reader.read_ordered(record.headers, arrival_ns, 0, None, value)
@@ -100,6 +103,26 @@ def _to_line(record: Any, reader: HeaderReader) -> dict[str, Any] | None:
             " for an input topic use `inorder dump`"
         )
     return line
+
+
+def _to_late_line(record: Any, reader: HeaderReader) -> dict[str, Any]:
+    """Return the line of a late event, which is its input record with a reason at the end.
+
+    What the headers do not tell is null, as with a stream whose `fields` are in the value.
+    """
+    *headers, (_, reason) = record.headers
+    stamp_ns = record.timestamp * NS_PER_MS
+    event = reader.read(headers, stamp_ns, stamp_ns, record.offset, None, record.value)
+    return {
+        "kind": "late",
+        "stream": event.stream,
+        "source": event.source,
+        "epoch": None if event.epoch == NO_EPOCH else event.epoch,
+        "seq": event.seq,
+        "reason": reason.decode(),
+        "ts": event.ts_ns if isinstance(event, Event) else None,
+        "payload": _parse(record.value),
+    }
 
 
 def _parse(value: bytes | None) -> Any:
