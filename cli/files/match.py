@@ -207,13 +207,16 @@ def compile_sql(sql: str, default_within: str | None) -> list[Compiled]:
 def _text(query: str) -> str:
     try:
         path = Path(query)
-        if not path.is_file():
-            return query
+        is_file = path.is_file()
     # The text is too long for a file name, or has characters that no name has, so it is a query.
     except (OSError, ValueError):
         return query
+    if not is_file:
+        if len(query.split()) == 1:
+            raise Refused(f"{query}: there is no such file; a query has several words")
+        return query
     with refusing(OSError, UnicodeDecodeError, at=f"{query}: cannot be read as text: "):
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
 
 
 def _length_ns(option: str, text: str | None) -> int | None:

@@ -32,7 +32,8 @@ def matches(*arguments: str | Path) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("text", [CLAUSE, f"SELECT * FROM plant {CLAUSE} AS m;"])
 def test_sql_can_be_text_or_a_file(text: str, file: Path, tmp_path: Path) -> None:
     written = text_file(tmp_path / "query.sql", text)
-    for given in (text, written):
+    marked = text_file(tmp_path / "marked.sql", f"\ufeff{text}")
+    for given in (text, written, marked):
         found = matches("--sql", given, file)
         assert [match["values"] for match in found] == [
             {"place": "x", "v": 5},
@@ -53,6 +54,8 @@ def test_no_measures_means_no_values(file: Path) -> None:
     ("arguments", "says"),
     [
         (("--sql", "MATCH_RECOGNIZE (PATTERN (A))"), "write WITHIN INTERVAL"),
+        (("--sql", "absent.sql"), "absent.sql: there is no such file"),
+        (("--query", "absent.txt"), "absent.txt: there is no such file"),
         (("--sql", CLAUSE.replace("ref_time", "v")), "write ORDER BY ref_time"),
         (
             ("--sql", CLAUSE, "--query", "PATTERN A a WITHIN 1 s"),
