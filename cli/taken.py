@@ -147,7 +147,7 @@ def _propose(rows: Rows, now_ns: int, *, is_free: bool, on_file: bool) -> Propos
     """Return guesses of all fields.
 
     If no option names any (`is_free`), names of our own form that nearly all rows have need no
-    guess: those of a line in a file, or of a record's headers. Rows of that form alone have no
+    guess. Lines of a file and headers of records have such names. Rows of that form alone have no
     other fields.
     """
     proposal = guess_fields(rows, now_ns)

@@ -29,10 +29,9 @@ NOTICE: Final = "`make docs-reference` generates this page; do not edit it."
 COMMANDS: Final = f"""\
 # Commands
 
-{NOTICE} The last section explains the [options of several
-commands](#options-of-several-commands). Options can also come from environment variables: `--show`
-of `replay` from `INORDER_REPLAY_SHOW`, shared ones such as `--brokers` from `INORDER_BROKERS`. The
-command line wins.
+{NOTICE} The last section explains the
+[options of several commands](#options-of-several-commands). Environment variables set options, too:
+`INORDER_REPLAY_SHOW` that of one command, `INORDER_BROKERS` a shared one. The command line wins.
 [Errors](errors.md) has the exit codes."""
 METRICS: Final = f"""\
 # Metrics

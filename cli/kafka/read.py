@@ -1,8 +1,8 @@
 """`inorder read` prints a topic that a worker wrote, as the lines that `replay` would print.
 
-The events of ordered topics are printed as lines of kind `event`, without watermarks, and those of
-the topic of late events as lines of kind `late` with their payload. Records whose values are JSON
-with a `kind` are printed too: results, gaps, dead letters. Only committed records
+The events of ordered topics are printed as lines of kind `event`, without watermarks. Those of the
+topic of late events are lines of kind `late` with their payload. Records whose values are JSON with
+a `kind` are printed too: results, gaps, dead letters. Only committed records
 are read, from the beginning, each partition in its order. A stream is in one partition, so its
 order is preserved. The command joins no group and commits nothing, so any number of them can run.
 Use `inorder dump` for an input topic.
@@ -108,7 +108,7 @@ def _to_line(record: Any, reader: HeaderReader) -> dict[str, Any] | None:
 def _to_late_line(record: Any, reader: HeaderReader) -> dict[str, Any]:
     """Return the line of a late event, which is its input record with a reason at the end.
 
-    What the headers do not tell is null, as with a stream whose `fields` are in the value.
+    Fields that the headers lack are null, as with a stream that has its `fields` in the value.
     """
     *headers, (_, reason) = record.headers
     stamp_ns = record.timestamp * NS_PER_MS
