@@ -7,6 +7,7 @@ others are named.
 
 from __future__ import annotations
 
+import re
 import shlex
 import time
 from collections.abc import Mapping, Sequence
@@ -30,7 +31,7 @@ SAMPLE: Final = 5_000
 
 PROPOSED: Final = ("source", "seq", "ts", "type", "epoch", "id")
 OWN_SHARE: Final = 0.9
-"""The least share of rows with a name of our own form that shows that it is meant."""
+"""The least share of rows in our own form that shows that it is meant."""
 
 GIVEN: Final = "given"
 SHOWN_FIELDS: Final = 12
@@ -44,9 +45,12 @@ OWN: Final = frozenset(
 """Keys of a line in our own form."""
 
 OWN_FIELDS: Final = {name: name for name in (*PROPOSED, "arrival")}
-OWN_HEADERS: Final = {
-    name: getattr(PRESETS["plain"], name) for name in ("source", "seq", "ts", "type", "epoch")
-}
+OWN_HEADERS: Final = [
+    {name: getattr(names, name) for name in ("source", "seq", "ts", "type", "epoch")}
+    for names in PRESETS.values()
+]
+ABSENT: Final = (None, "")
+_INTEGER: Final = re.compile(r"-?[0-9]+")
 
 Rows = Sequence[Mapping[str, object]]
 
@@ -93,7 +97,7 @@ def take(
     now_ns = time.time_ns()
     texts = {name: text for name in FIELD_OPTIONS if (text := getattr(options, name))}
     said = dict.fromkeys(texts, GIVEN)
-    proposal = _propose(rows, now_ns, is_free=not texts, on_file=on_file)
+    proposal = _propose(rows, texts, now_ns, on_file=on_file)
     for name in PROPOSED:
         guess: Guess | None = getattr(proposal, name)
         # Sequence numbers count within a source. So if the source is given, a guess must be
@@ -143,29 +147,49 @@ def has_own_names(row: Mapping[str, object]) -> bool:
     return row.keys() <= OWN or row.keys() >= {"source", "ts"}
 
 
-def _propose(rows: Rows, now_ns: int, *, is_free: bool, on_file: bool) -> Proposal:
-    """Return guesses of all fields.
+def _propose(rows: Rows, texts: Mapping[str, str], now_ns: int, *, on_file: bool) -> Proposal:
+    """Return guesses of the fields that no option names; `texts` has the others.
 
-    If no option names any (`is_free`), names of our own form that nearly all rows have need no
-    guess. Lines of a file and headers of records have such names. Rows of that form alone have no
-    other fields.
+    Rows in our own form need no guess.
     """
     proposal = guess_fields(rows, now_ns)
-    if not is_free:
-        return proposal
-    names = OWN_FIELDS if on_file else OWN_HEADERS
-    cells = rows if on_file else [cast(Mapping[str, object], row["header"]) for row in rows]
-    least = OWN_SHARE * len(cells)
-    if sum(names["source"] in cell and names["ts"] in cell for cell in cells) < least:
-        return proposal
-    place = () if on_file else ("header",)
+    if on_file:
+        cells: Rows = [row for row in rows if "clock" not in row]
+        found = _find_own(cells, OWN_FIELDS) if all(row.keys() <= OWN for row in cells) else {}
+    else:
+        cells = [cast(Mapping[str, object], row["header"]) for row in rows]
+        found = next(filter(None, (_find_own(cells, names) for names in OWN_HEADERS)), {})
     own = {
-        name: Guess((*place, key), "certain", "inorder's own name")
-        for name, key in names.items()
-        if sum(cell.get(key) is not None for cell in cells) >= least
+        name: Guess((key,) if on_file else ("header", key), "certain", "inorder's own name")
+        for name, key in found.items()
     }
-    is_whole = not on_file or all(row.keys() <= OWN for row in rows)
-    return replace(Proposal() if is_whole else proposal, **own, times=None)
+    named = {name: format_field(guess.path, on_file=on_file) for name, guess in own.items()}
+    if any(texts.get(name, named[name]) != named[name] for name in own):
+        return proposal  # The options state another form.
+    return replace(Proposal(), **own, times=None) if own else proposal
+
+
+def _find_own(cells: Rows, names: Mapping[str, str]) -> dict[str, str]:
+    """Return those of the names that rows have, if nearly all rows are of this form."""
+    if not cells or sum(_is_own(cell, names) for cell in cells) < OWN_SHARE * len(cells):
+        return {}
+    return {
+        name: key
+        for name, key in names.items()
+        if any(cell.get(key) not in ABSENT for cell in cells)
+    }
+
+
+def _is_own(cell: Mapping[str, object], names: Mapping[str, str]) -> bool:
+    """Return whether a row has a source, a number or time, and numbers that are integers."""
+    source, ts = cell.get(names["source"]), cell.get(names["ts"])
+    numbers = [each for name in ("seq", "epoch") if (each := cell.get(names[name])) not in ABSENT]
+    return (
+        isinstance(source, str | int)
+        and source not in ABSENT
+        and (bool(numbers) or ts not in ABSENT)
+        and all(_INTEGER.fullmatch(str(each)) for each in numbers)
+    )
 
 
 def _choose_form(times: TimesSeen | None, ts: str) -> str:

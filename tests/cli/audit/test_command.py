@@ -19,7 +19,7 @@ from pyarrow import parquet
 from benchmarks.workloads.machines import MS, RESTARTS, S, plant
 from cli.mapping_options import MappingOptions
 from cli.taken import take
-from inorder.contract import MAX_INT64
+from inorder.contract import MAX_INT64, PRESETS, Preset
 from recordings.audit.document import make_document
 from recordings.audit.findings import Asked, audit
 from recordings.audit.row import ONE_ORDER, AuditRow
@@ -452,6 +452,42 @@ def test_own_payload_is_no_number(tmp_path: Path) -> None:
     assert (found["records"], found["missing"]) == (100, None)
 
 
+@pytest.mark.parametrize("name", ["mixed.jsonl", "mixed.csv"])
+def test_own_source_may_lack_numbers(tmp_path: Path, name: str) -> None:
+    """Only `b` has numbers."""
+    rows = [
+        {"source": "ab"[at % 2], "seq": at if at % 2 else None, "ts": at * MS} for at in range(100)
+    ]
+    path = tmp_path / name
+    if path.suffix == ".csv":
+        cells = [["" if cell is None else cell for cell in row.values()] for row in rows]
+        lines = [",".join(str(cell) for cell in each) for each in ([*rows[0]], *cells)]
+        text_file(path, "\n".join(lines))
+    else:
+        json_lines(path, rows)
+    machines = json.loads(inorder("audit", path, "--json").out)["by_machine"]
+    assert (machines["a"]["missing"], machines["b"]["missing"]) == (None, 49)
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (
+            lambda at: {"source": "x", "device": "abc"[at % 3], "n": at // 3},
+            "source device, seq n,",
+        ),
+        (lambda at: {"source": {"id": "ab"[at % 2]}, "seq": at // 2}, "source payload.source.id,"),
+        (lambda at: {"source": "a", "seq": f"x{at}"}, "source source, ts"),
+    ],
+    ids=["more names", "a source with parts", "numbers with letters"],
+)
+def test_own_names_alone_are_no_form(
+    tmp_path: Path, row: Callable[[int], dict[str, object]], said: str
+) -> None:
+    rows = [row(at) | {"ts": 1_795_993_202 * S + at * MS} for at in range(99)]
+    inorder("audit", json_lines(tmp_path / "foreign.jsonl", rows)).well(f"read by {said}")
+
+
 def test_few_dates_leave_the_unit(tmp_path: Path) -> None:
     dates = [{"source": "a", "seq": at, "ts": f"2026-11-29T23:00:0{at}Z"} for at in range(2)]
     begin_ns = 1_795_993_202 * S
@@ -462,9 +498,11 @@ def test_few_dates_leave_the_unit(tmp_path: Path) -> None:
     assert found["out_of_time"] == 0
 
 
-def test_own_headers_need_no_guess() -> None:
+@pytest.mark.parametrize("preset", PRESETS)
+def test_own_headers_need_no_guess(preset: Preset) -> None:
     """The payload has another number, source and time."""
-    headers = [{"sourceId": "a", "seqNum": str(at), "ts": str(at * MS)} for at in range(100)]
+    names = PRESETS[preset]
+    headers = [{names.source: "a", names.seq: str(at), names.ts: str(at * MS)} for at in range(100)]
     payloads = [{"device": "b", "n": at, "time": 1_795_993_202_000 + at} for at in range(100)]
     rows = [
         {"header": header, "payload": payload}
@@ -472,8 +510,8 @@ def test_own_headers_need_no_guess() -> None:
     ]
     taken = take(rows, MappingOptions(), on_file=False)
     assert taken.texts == {
-        "source": "header.sourceId",
-        "seq": "header.seqNum",
-        "ts": "header.ts",
+        "source": f"header.{names.source}",
+        "seq": f"header.{names.seq}",
+        "ts": f"header.{names.ts}",
     }
     assert taken.fields.ts_unit == "ns"
