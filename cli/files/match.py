@@ -207,11 +207,13 @@ def compile_sql(sql: str, default_within: str | None) -> list[Compiled]:
 def _text(query: str) -> str:
     try:
         path = Path(query)
-        is_file = path.is_file()
+        is_file, is_there = path.is_file(), path.exists()
     # The text is too long for a file name, or has characters that no name has, so it is a query.
     except (OSError, ValueError):
         return query
     if not is_file:
+        if is_there:
+            raise Refused(f"{query}: is not a file")
         if len(query.split()) == 1:
             raise Refused(f"{query}: there is no such file; a query has several words")
         return query

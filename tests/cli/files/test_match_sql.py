@@ -56,6 +56,7 @@ def test_no_measures_means_no_values(file: Path) -> None:
         (("--sql", "MATCH_RECOGNIZE (PATTERN (A))"), "write WITHIN INTERVAL"),
         (("--sql", "absent.sql"), "absent.sql: there is no such file"),
         (("--query", "absent.txt"), "absent.txt: there is no such file"),
+        (("--query", "/"), "/: is not a file"),
         (("--sql", CLAUSE.replace("ref_time", "v")), "write ORDER BY ref_time"),
         (
             ("--sql", CLAUSE, "--query", "PATTERN A a WITHIN 1 s"),
