@@ -13,7 +13,7 @@ from typing import Final
 from infra.containers import base_images
 from infra.containers import engine as engines
 from infra.containers.base_images import PYTHON
-from infra.containers.command import run
+from infra.containers.command import CommandFailed, run
 from infra.containers.engine import Engine
 from inorder import __version__
 
@@ -49,10 +49,12 @@ def build(engine: Engine) -> str:
 
 
 def _revision() -> str:
-    """Return the commit of the tree, with `-dirty` if it has changes."""
-    return run(
-        "git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*", cwd=ROOT
-    ).strip()
+    """Return the commit of the tree, with `-dirty` if it has changes, or "unknown"."""
+    words = ("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+    try:
+        return run("git", *words, cwd=ROOT).strip()
+    except (CommandFailed, FileNotFoundError):
+        return "unknown"
 
 
 def has_wheels(tree: Path) -> bool:
