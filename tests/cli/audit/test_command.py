@@ -460,9 +460,11 @@ def test_own_source_may_lack_numbers(tmp_path: Path, name: str) -> None:
     ]
     path = tmp_path / name
     if path.suffix == ".csv":
-        cells = [["" if cell is None else cell for cell in row.values()] for row in rows]
-        lines = [",".join(str(cell) for cell in each) for each in ([*rows[0]], *cells)]
-        text_file(path, "\n".join(lines))
+        lines = [
+            f"{row['source']},{'' if row['seq'] is None else row['seq']},{row['ts']}"
+            for row in rows
+        ]
+        text_file(path, "\n".join(["source,seq,ts", *lines]))
     else:
         json_lines(path, rows)
     machines = json.loads(inorder("audit", path, "--json").out)["by_machine"]

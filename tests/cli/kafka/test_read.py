@@ -46,7 +46,7 @@ def test_other_reason_makes_no_late_event(reason: bytes | None) -> None:
         READER.to_line(SimpleNamespace(topic="t", headers=record.headers, value=b"{}"))
 
 
-def test_late_topic_has_headers_of_all_streams(tmp_path: Path) -> None:
+def test_late_topic_has_all_headers(tmp_path: Path) -> None:
     """Each record is read by the names that it has."""
     text = """
 streams:
