@@ -17,12 +17,14 @@ from confluent_kafka import KafkaException, TopicPartition
 
 from agents.kafka import purging
 from agents.kafka.declared import list_needed_topics
+from cli.local.kafka import KafkaBroker
+from infra.kafka import ContainerBroker
 from tests import ROOT
 from tests.end_to_end.records import ANY_PARTITION, Read, contract, deliver, read_all, send
 from tests.end_to_end.setting import SPLIT, Setting, settle
 from tests.end_to_end.topics import admin_of, configure, offsets_of
 from tests.end_to_end.worker import Worker, running
-from tests.services import SharedKafka, UniqueName
+from tests.services import UniqueName
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -139,11 +141,17 @@ def compact_soon(setting: Setting, names: list[str]) -> None:
 
 
 def test_nothing_is_left_of_a_source(
-    kafka: SharedKafka, tmp_path: Path, unique_name: UniqueName
+    own_kafka: KafkaBroker | ContainerBroker, tmp_path: Path, unique_name: UniqueName
 ) -> None:
+    """A shared broker's cleaner would take the logs of all other tests first."""
     more = MORE.replace("table:", f"{unique_name('table')}:")
     setting = settle(
-        kafka.bootstrap, tmp_path, stages=f"{SPLIT}, window", partitions=1, stream=STREAM, more=more
+        own_kafka.bootstrap,
+        tmp_path,
+        stages=f"{SPLIT}, window",
+        partitions=1,
+        stream=STREAM,
+        more=more,
     )
     topics = setting.topology.topics
     specs = [
@@ -202,6 +210,4 @@ def test_nothing_is_left_of_a_source(
             topics_to_clean.intersection_update(left(topics_to_clean))
             return not topics_to_clean
 
-        # The shared broker's cleaner takes the logs of all tests by turns.
-        cleaned = "that brokers compact"
-        wait_until(nothing_is_left, cleaned, lambda: sorted(topics_to_clean), quiet_s=240.0)
+        wait_until(nothing_is_left, "that brokers compact", lambda: sorted(topics_to_clean))
