@@ -51,9 +51,8 @@ from topology.state.saved import INT, Saved, Shape
 Bound = tuple[int, str]
 """(corrected timestamp, source): events at or below it may be emitted."""
 
-NO_BOUND: Final[Bound] = (NEVER, "")
-BEHIND_ALL: Final[Bound] = (1 << 64, "")
-"""The bound at the end of the input. Timestamps may be later than `NEVER`."""
+NO_BOUND: Final[Bound] = (1 << 64, "")
+"""A bound above all events. Their corrected timestamps may be later than `NEVER`."""
 
 NONE_LED: Final[dict[str, None]] = {}
 """An empty table of led sources. It must not be changed."""
@@ -125,7 +124,7 @@ class SourceBounds(Saved):
         self.watch(progress)
 
     def is_redundant(self, progress: SourceProgress) -> bool:
-        """Return whether the source is led, and another led one has as large a D and is overdue.
+        """Return whether the source is led and another led source has a bound as low as its own.
 
         Such a source may stay led, because its bound does not count.
         """

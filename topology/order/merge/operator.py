@@ -78,7 +78,7 @@ from topology.base.late import MERGE_FULL, OVERTAKEN
 from topology.base.location import HELD, LOST, NOT_COME, OLD_EPOCH, PASSED
 from topology.base.operator import NEVER, TURN, Figure, Figures, Plain, total
 from topology.base.outcome import Step
-from topology.order.merge.bounds import BEHIND_ALL, BOUNDS, NO_BOUND, Bound, SourceBounds
+from topology.order.merge.bounds import BOUNDS, NO_BOUND, Bound, SourceBounds
 from topology.order.merge.passage import PASSAGE, Passage
 from topology.order.merge.pause import PAUSE, Pause
 from topology.order.merge.queues import Queues
@@ -262,7 +262,7 @@ class Merge(SavedOperator):
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)
         self._emit_late(step)
-        self._passage.release(self._queues.take_until(BEHIND_ALL, now_ns), step)
+        self._passage.release(self._queues.take_until(NO_BOUND, now_ns), step)
         self._announce_if_needed(step)
         self._wake_ns = NEVER
         step.take_kept(self._queues.kept, self._queues.freed)
