@@ -11,7 +11,8 @@ from array import array
 from collections.abc import Sequence
 from typing import Final
 
-NS_PER_MS: Final = 1e6
+from recordings.audit.quantiles import NS_PER_MS, RANKS, rank_of
+
 MOST: Final = 100_000
 
 
@@ -57,12 +58,11 @@ class Waits:
         weighed = [(ns, weight) for weight, each in self._thinned for ns in each]
         weighed += [(ns, 1) for ns in self.each_ns]
         weighed.sort()
-        last = count - 1
         longest_ns = max(weighed[-1][0], self._thinned_max_ns)
         return {
             "mean": round((self._thinned_sum_ns + sum(self.each_ns)) / count / NS_PER_MS, 6),
-            "p50": _at(weighed, last // 2) / NS_PER_MS,
-            "p99": _at(weighed, -(-count * 99 // 100) - 1) / NS_PER_MS,
+            "p50": _at(weighed, rank_of(count, RANKS["p50"])) / NS_PER_MS,
+            "p99": _at(weighed, rank_of(count, RANKS["p99"])) / NS_PER_MS,
             "max": longest_ns / NS_PER_MS,
         }
 

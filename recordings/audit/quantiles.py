@@ -23,9 +23,12 @@ def clip_ns(duration_ns: int) -> int:
 
 def nearest_rank(rising: array[int], thousandths: int) -> int:
     """Return the number at this rank, or 0 if there are no numbers."""
-    if not rising:
-        return 0
-    return rising[max(0, -(-len(rising) * thousandths // 1_000) - 1)]
+    return rising[rank_of(len(rising), thousandths)] if rising else 0
+
+
+def rank_of(count: int, thousandths: int) -> int:
+    """Return the place of a quantile among `count` numbers in ascending order, from 0."""
+    return max(0, -(-count * thousandths // 1_000) - 1)
 
 
 def sort_values(each_ns: Iterable[int]) -> array[int]:
