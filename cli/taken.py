@@ -11,7 +11,7 @@ import re
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, cast
@@ -152,7 +152,6 @@ def _propose(rows: Rows, texts: Mapping[str, str], now_ns: int, *, on_file: bool
 
     Rows in our own form need no guess.
     """
-    proposal = guess_fields(rows, now_ns)
     if on_file:
         cells: Rows = [row for row in rows if "clock" not in row]
         found = _find_own(cells, OWN_FIELDS) if all(row.keys() <= OWN for row in cells) else {}
@@ -164,9 +163,9 @@ def _propose(rows: Rows, texts: Mapping[str, str], now_ns: int, *, on_file: bool
         for name, key in found.items()
     }
     named = {name: format_field(guess.path, on_file=on_file) for name, guess in own.items()}
-    if any(texts.get(name, named[name]) != named[name] for name in own):
-        return proposal  # The options state another form.
-    return replace(Proposal(), **own, times=None) if own else proposal
+    if not own or any(texts.get(name, named[name]) != named[name] for name in own):
+        return guess_fields(rows, now_ns)  # Or the options state another form.
+    return Proposal(**own, times=None)
 
 
 def _find_own(cells: Rows, names: Mapping[str, str]) -> dict[str, str]:
@@ -181,7 +180,10 @@ def _find_own(cells: Rows, names: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_own(cell: Mapping[str, object], names: Mapping[str, str]) -> bool:
-    """Return whether a row has a source, a number or time, and numbers that are integers."""
+    """Return whether a row has a source, and a number or a time, under these names.
+
+    The source is a text or an integer, and the numbers are integers.
+    """
     source, ts = cell.get(names["source"]), cell.get(names["ts"])
     numbers = [each for name in ("seq", "epoch") if (each := cell.get(names[name])) not in ABSENT]
     return (
