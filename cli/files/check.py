@@ -93,7 +93,7 @@ def command(
 
 
 def find_changes(topology: Topology, kafka: Kafka) -> list[Difference]:
-    """Return the differences between the topology and the running application with its name.
+    """Return the differences from the running application of this name on which its state depends.
 
     Raises:
         Refused: The differences cannot be determined.
